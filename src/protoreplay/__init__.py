@@ -1,0 +1,30 @@
+"""Few-shot continual learning: new classes from a handful of images, task after task, without forgetting."""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from protoreplay._version import __version__
+
+if TYPE_CHECKING:
+    from protoreplay.api import make_method as make_method
+    from protoreplay.api import make_stream as make_stream
+    from protoreplay.errors import UserError as UserError
+    from protoreplay.evaluation import accuracies as accuracies
+    from protoreplay.experiments.run import evaluate as evaluate
+
+# Imported when first used: PyTorch takes seconds to load, and much of the command line does not need it.
+_HOMES = {
+    "UserError": "errors",
+    "accuracies": "evaluation",
+    "evaluate": "experiments.run",
+    "make_method": "api",
+    "make_stream": "api",
+}
+
+__all__ = ["UserError", "__version__", "accuracies", "evaluate", "make_method", "make_stream"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'protoreplay' has no attribute '{name}'")
+    return getattr(importlib.import_module(f"protoreplay.{_HOMES[name]}"), name)

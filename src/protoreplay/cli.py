@@ -1,0 +1,225 @@
+"""The commands. Each checks its input, calls the library and prints; heavy parts are imported when needed."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from typer.exceptions import TyperException
+
+from protoreplay._version import __version__
+from protoreplay.errors import UserError
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+app = typer.Typer(
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    help="Few-shot continual learning: new classes from a handful of images, task after task, without forgetting.",
+)
+methods_app = typer.Typer(invoke_without_command=True, help="List the methods, or show the settings of one.")
+protocols_app = typer.Typer(invoke_without_command=True, help="List the protocols, or show the settings of one.")
+app.add_typer(methods_app, name="methods")
+app.add_typer(protocols_app, name="protocols")
+
+ProtocolName = Annotated[str, typer.Argument(metavar="PROTOCOL", help="A name of `protoreplay protocols`.")]
+Overrides = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="A setting of the protocol or the method; may be given often."),
+]
+EvalOn = Annotated[
+    str,
+    typer.Option(
+        "--eval", metavar="test|validation", help="Test images, or validation images cut from the training set."
+    ),
+]
+
+
+@app.callback()
+def _root(
+    version: Annotated[bool, typer.Option("--version", help="Print the version and stop.", is_eager=True)] = False,
+) -> None:
+    if version:
+        print(f"protoreplay {__version__}")
+        raise typer.Exit
+
+
+@app.command()
+def run(
+    protocol: ProtocolName,
+    method: Annotated[str, typer.Option(help="A name of `protoreplay methods`.")] = "vpr",
+    seed: Annotated[int, typer.Option(help="Fixes the draw of images and all that is random.")] = 0,
+    overrides: Overrides = None,
+    evaluation: EvalOn = "test",
+    out: Annotated[
+        Path | None,
+        typer.Option(help="The run's folder.  [default: runs/PROTOCOL/METHOD/seed-SEED]", show_default=False),
+    ] = None,
+) -> None:
+    """Teach one method one stream of tasks, testing after each; the same command continues an interrupted run."""
+    from protoreplay.evaluation import average, final
+    from protoreplay.experiments.grid import run_path
+    from protoreplay.experiments.progress import for_this_terminal
+    from protoreplay.experiments.run import execute
+    from protoreplay.experiments.spec import resolve
+
+    spec = resolve(protocol, method, seed, _parse(overrides), _evaluation(evaluation))
+    path = out or run_path(Path("runs") / protocol, spec)
+    with for_this_terminal() as progress:
+        counts = execute(spec, path, progress)
+    print(f"{spec.variant} on {protocol}, seed {seed}: avg {average(counts):.1%}, final {final(counts):.1%}  ({path})")
+
+
+@app.command()
+def bench(
+    protocol: ProtocolName,
+    out: Annotated[Path, typer.Option(help="The folder for all runs.")],
+    methods: Annotated[str, typer.Option(help="Names separated by commas, or `all`.")] = "all",
+    seeds: Annotated[int, typer.Option(help="Number of seeds, from 0.")] = 3,
+    overrides: Overrides = None,
+    evaluation: EvalOn = "test",
+) -> None:
+    """Run several methods with several seeds and print the table; finished runs are not done again."""
+    from protoreplay.experiments.grid import execute_grid
+    from protoreplay.experiments.progress import for_this_terminal
+    from protoreplay.experiments.spec import resolve_grid
+    from protoreplay.methods import REGISTRY
+
+    names = list(REGISTRY) if methods == "all" else list(dict.fromkeys(methods.split(",")))
+    if seeds < 1:
+        raise UserError(f"--seeds {seeds}: at least 1")
+    specs = resolve_grid(protocol, names, list(range(seeds)), _parse(overrides), _evaluation(evaluation))
+    with for_this_terminal() as progress:
+        execute_grid(specs, out, progress)
+    table(out)
+
+
+@app.command()
+def table(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder of runs.")],
+    format: Annotated[str, typer.Option(metavar="text|md|csv|json")] = "text",
+) -> None:
+    """Print the table of all finished runs in a folder."""
+    from protoreplay.report.results import collect
+    from protoreplay.report.table import FORMATS, rows
+    from protoreplay.settings import unknown
+
+    if format not in FORMATS:
+        raise unknown("format", format, FORMATS)
+    groups, unfinished = collect(folder)
+    print(FORMATS[format](rows(groups)))
+    if unfinished:
+        print(f"{unfinished} unfinished runs are not shown", file=sys.stderr)
+
+
+@app.command()
+def report(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder of runs.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="The page to write.")] = Path("report.html"),
+) -> None:
+    """Write one HTML page with the curves, the table and the settings; figures also as PNG beside it."""
+    from protoreplay.report.page import write_page
+    from protoreplay.report.results import collect
+
+    for path in write_page(*collect(folder), output):
+        print(path)
+
+
+@methods_app.callback()
+def _methods(context: typer.Context) -> None:
+    if context.invoked_subcommand is None:
+        from protoreplay.methods import REGISTRY
+
+        _print_columns([(name, recipe.summary) for name, recipe in REGISTRY.items()])
+
+
+@methods_app.command("show")
+def show_method(name: Annotated[str, typer.Argument(metavar="METHOD")]) -> None:
+    """Print a method's settings with their defaults; a protocol may prescribe others."""
+    from protoreplay import methods
+
+    recipe = methods.get(name)
+    print(f"{name}: {recipe.summary}")
+    _print_settings(recipe.settings({}, {}, name))
+
+
+@protocols_app.callback()
+def _protocols(context: typer.Context) -> None:
+    if context.invoked_subcommand is None:
+        from protoreplay.protocols import PROTOCOLS
+
+        _print_columns([(p.name, f"{p.kind}: {p.summary}") for p in PROTOCOLS.values()])
+
+
+@protocols_app.command("show")
+def show_protocol(name: Annotated[str, typer.Argument(metavar="PROTOCOL")]) -> None:
+    """Print a protocol's settings with their defaults, and what it prescribes to methods."""
+    from protoreplay import protocols
+
+    protocol = protocols.get(name)
+    print(f"{name}: {protocol.kind}; {protocol.summary}")
+    _print_settings(protocol.defaults)
+    print("methods use", ", ".join(f"{key}={value}" for key, value in protocol.method_settings.items()))
+
+
+def _print_columns(lines: list[tuple[str, str]]) -> None:
+    width = max(len(name) for name, _ in lines)
+    for name, text in lines:
+        print(f"{name.ljust(width)}  {text}")
+
+
+def _print_settings(settings: "BaseModel") -> None:
+    fields = type(settings).model_fields
+    _print_columns([(f"  {key}={getattr(settings, key)}", fields[key].description or "") for key in fields])
+
+
+def _parse(overrides: list[str] | None) -> dict[str, Any]:
+    """`["tau=2", ...]` as a mapping."""
+    parsed = {}
+    for item in overrides or []:
+        key, separator, value = item.partition("=")
+        if not separator or not key:
+            raise UserError(f"--set {item}: write KEY=VALUE")
+        parsed[key] = value
+    return parsed
+
+
+def _evaluation(value: str) -> Any:
+    from protoreplay.settings import unknown
+
+    if value not in ("test", "validation"):
+        raise unknown("--eval", value, ["test", "validation"])
+    return value
+
+
+@contextmanager
+def _one_line_errors() -> Iterator[None]:
+    """A user's mistake ends in one line on stderr and exit code 2; Ctrl-C in 130; a failure of ours in a traceback."""
+    try:
+        yield
+    except UserError as error:
+        message = str(error)
+    except TyperException as error:
+        message = error.format_message()
+    except OSError as error:
+        message = f"{error.filename or 'files'}: {error.strerror or error}"
+    else:
+        return
+    print(f"protoreplay: {' '.join(message.split())}", file=sys.stderr)
+    sys.exit(2)
+
+
+def main() -> None:
+    """The console script."""
+    with _one_line_errors():
+        code = app(prog_name="protoreplay", standalone_mode=False)
+    if code == 130:
+        print("protoreplay: interrupted; the same command continues", file=sys.stderr)
+    sys.exit(code)
+
+
+if __name__ == "__main__":
+    main()

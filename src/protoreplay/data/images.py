@@ -1,0 +1,43 @@
+"""The one form in which images travel through the package."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class ImageSet:
+    """Labelled images.
+
+    Attributes:
+        images: uint8, N x C x H x W. Normalisation happens on the way into the encoder.
+        labels: int64, N; each an index into `class_names`.
+        class_names: one name per class.
+    """
+
+    images: Tensor
+    labels: Tensor
+    class_names: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        """Refuse what would fail later in a less obvious place."""
+        if self.images.dtype != torch.uint8 or self.images.ndim != 4:
+            raise ValueError(f"images must be uint8, N x C x H x W, not {self.images.dtype} {tuple(self.images.shape)}")
+        if self.labels.dtype != torch.int64 or self.labels.shape != self.images.shape[:1]:
+            raise ValueError(f"labels must be int64, one per image, not {self.labels.dtype} {tuple(self.labels.shape)}")
+        if len(self.labels) and not 0 <= int(self.labels.min()) <= int(self.labels.max()) < len(self.class_names):
+            raise ValueError("a label has no class name")
+
+    def __len__(self) -> int:
+        """Number of images."""
+        return len(self.labels)
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """A training and a test `ImageSet` over the same classes."""
+
+    name: str
+    train: ImageSet
+    test: ImageSet

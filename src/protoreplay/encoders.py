@@ -1,0 +1,94 @@
+"""Networks that turn images into features, and the head that emits mu and logvar."""
+
+from collections.abc import Callable
+from typing import cast
+
+import torch
+from torch import Tensor, nn
+
+ImageShape = tuple[int, int, int]
+
+
+class Normalise(nn.Module):
+    """uint8 images N x C x H x W to floats in [-1, 1]: constants, so no image outside the drawn shots is used."""
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Scale."""
+        return images.to(torch.float32) / 127.5 - 1
+
+
+def conv_small(shape: ImageShape) -> nn.Sequential:
+    """Two 3 x 3 convolutions and a hidden layer of 64, for the 8 x 8 digits."""
+    channels, height, width = shape
+    return nn.Sequential(
+        Normalise(),
+        nn.Conv2d(channels, 16, 3, padding=1),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Conv2d(16, 32, 3, padding=1),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Flatten(),
+        nn.Linear(32 * (height // 4) * (width // 4), 64),
+        nn.ReLU(),
+    )
+
+
+def mlp_small(shape: ImageShape) -> nn.Sequential:
+    """Two hidden layers of 128, for permuted pixels."""
+    channels, height, width = shape
+    return nn.Sequential(
+        Normalise(),
+        nn.Flatten(),
+        nn.Linear(channels * height * width, 128),
+        nn.ReLU(),
+        nn.Linear(128, 128),
+        nn.ReLU(),
+    )
+
+
+ENCODERS: dict[str, Callable[[ImageShape], nn.Sequential]] = {"conv-small": conv_small, "mlp-small": mlp_small}
+
+
+class Network(nn.Module):
+    """An encoder trunk with one linear layer on top.
+
+    The layer's outputs are class scores (`forward`), or, where `outputs` is twice the latent dimension, the mean and
+    the log-variance of the image's distribution (`gaussian`).
+
+    Args:
+        encoder: a name of `ENCODERS`.
+        shape: channels, height, width of the images.
+        outputs: width of the linear layer.
+        generator: all initial weights are drawn from it; the global random state is neither read nor changed.
+    """
+
+    def __init__(self, encoder: str, shape: ImageShape, outputs: int, generator: torch.Generator) -> None:
+        """Build the layers without memory first, then draw their weights."""
+        super().__init__()
+        with torch.device("meta"):
+            self.trunk = ENCODERS[encoder](shape)
+            width = next(m.out_features for m in reversed(self.trunk) if isinstance(m, nn.Linear))
+            self.head = nn.Linear(width, outputs)
+        self.to_empty(device="cpu")
+        for module in self.modules():
+            if isinstance(module, nn.Linear | nn.Conv2d):
+                _draw_weights(module, generator)
+
+    def forward(self, images: Tensor) -> Tensor:
+        """uint8 N x C x H x W to N x outputs."""
+        return cast(Tensor, self.head(self.trunk(images)))
+
+    def gaussian(self, images: Tensor) -> tuple[Tensor, Tensor]:
+        """uint8 N x C x H x W to mean and log-variance, each N x (outputs / 2)."""
+        mean, logvar = self(images).chunk(2, dim=1)
+        return mean, logvar
+
+
+@torch.no_grad()
+def _draw_weights(layer: nn.Linear | nn.Conv2d, generator: torch.Generator) -> None:
+    """PyTorch's default initialisation: weights and biases uniform within 1 / sqrt(inputs of a unit)."""
+    bound = layer.weight[0].numel() ** -0.5
+    layer.weight.uniform_(-bound, bound, generator=generator)
+    if layer.bias is not None:
+        layer.bias.uniform_(-bound, bound, generator=generator)

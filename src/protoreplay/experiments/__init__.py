@@ -1,0 +1,1 @@
+"""One run, a grid of runs, and the folder a run lives in."""

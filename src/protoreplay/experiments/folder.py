@@ -1,0 +1,169 @@
+"""The folder a run lives in. Every file is written whole or not at all.
+
+`config.json`, `shots.json`, `counts.csv` and `events.jsonl`; while the run is unfinished, `checkpoint.safetensors`.
+"""
+
+import contextlib
+import csv
+import io
+import json
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import filelock
+import safetensors
+import safetensors.torch
+from torch import Tensor
+
+from protoreplay.errors import UserError
+from protoreplay.evaluation import Count
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Replace the file by `content`, so that a reader, or a kill at any moment, finds the old or the new one."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with temporary.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+class RunFolder:
+    """Reads and writes one run's folder; nothing is created before `locked`."""
+
+    def __init__(self, path: Path) -> None:
+        """Name the files."""
+        self.path = path
+        self._config = path / "config.json"
+        self._shots = path / "shots.json"
+        self._counts = path / "counts.csv"
+        self._events = path / "events.jsonl"
+        self._checkpoint = path / "checkpoint.safetensors"
+
+    def check(self, config: Mapping[str, Any]) -> None:
+        """A `UserError` unless the folder is new, empty, or holds a run of the same `config` (versions aside)."""
+        if self.path.exists() and not self.path.is_dir():
+            raise UserError(f"{self.path} is a file: --out takes a folder")
+        if not self._config.exists():
+            if self.path.exists() and any(not entry.name.startswith(".") for entry in self.path.iterdir()):
+                raise UserError(f"{self.path} holds files that are not of a run: --out takes a new or an empty folder")
+            return
+        here, wanted = _flat(self.config()), _flat(config)
+        for key in sorted(here.keys() | wanted.keys()):
+            if not key.startswith("versions.") and here.get(key) != wanted.get(key):
+                raise UserError(
+                    f"{self.path} holds a run with {key}={here.get(key)}, not {wanted.get(key)}: choose another --out"
+                )
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """Make the folder and hold it against other processes; the lock of a killed process is free."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        try:
+            with filelock.FileLock(self.path / ".lock", timeout=0):
+                for leftover in self.path.glob(".*.tmp"):
+                    leftover.unlink()
+                yield
+        except filelock.Timeout:
+            raise UserError(f"{self.path} is in use by another process: wait for it or choose another --out") from None
+
+    def start(self, config: Mapping[str, Any], shots: list[dict[str, Any]]) -> None:
+        """Begin anew: forget what an earlier attempt left, write the draw, then the config."""
+        for path in (self._checkpoint, self._counts, self._events):
+            path.unlink(missing_ok=True)
+        write_whole(self._shots, json.dumps(shots).encode())
+        write_whole(self._config, (json.dumps(config, indent=2) + "\n").encode())
+
+    def config(self) -> dict[str, Any]:
+        """The content of `config.json`."""
+        try:
+            config: dict[str, Any] = json.loads(self._config.read_text())
+            return config | {"known_classes": list(config["known_classes"])}
+        except (ValueError, TypeError, KeyError):
+            raise UserError(f"{self._config} is not the configuration of a run") from None
+
+    def shots(self) -> Any:
+        """The content of `shots.json`."""
+        return json.loads(self._shots.read_text())
+
+    def exists(self) -> bool:
+        """Whether a run has started here."""
+        return self._config.exists()
+
+    def counts(self) -> list[Count]:
+        """The rows of `counts.csv`, none where it is not there yet."""
+        if not self._counts.exists():
+            return []
+        try:
+            with self._counts.open(newline="") as file:
+                return [Count(**{key: int(value) for key, value in row.items()}) for row in csv.DictReader(file)]
+        except (ValueError, TypeError):
+            raise UserError(f"{self._counts} is not a table of trained,tested,n,correct") from None
+
+    def finished(self) -> bool:
+        """Whether the counts of all tasks are there."""
+        if not self.exists():
+            return False
+        tasks = len(self.config()["known_classes"])
+        return len(self.counts()) == tasks * (tasks + 1) // 2
+
+    def write_counts(self, counts: list[Count]) -> None:
+        """Replace `counts.csv`."""
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(Count._fields)
+        writer.writerows(counts)
+        write_whole(self._counts, text.getvalue().encode())
+
+    def append_event(self, event: Mapping[str, Any]) -> None:
+        """Add one line to `events.jsonl`."""
+        with self._events.open("ab") as file:
+            file.write((json.dumps(event) + "\n").encode())
+            file.flush()
+            os.fsync(file.fileno())
+
+    def events(self) -> list[dict[str, Any]]:
+        """The whole lines of `events.jsonl`; a line cut off by a kill is passed over."""
+        if not self._events.exists():
+            return []
+        lines = self._events.read_bytes().splitlines(keepends=True)
+        return [json.loads(line) for line in lines if line.endswith(b"\n")]
+
+    def save_checkpoint(self, position: int, counts: list[Count], state: Mapping[str, Tensor]) -> None:
+        """Everything needed to continue after the task at `position`."""
+        metadata = {"position": str(position), "counts": json.dumps(counts)}
+        write_whole(self._checkpoint, safetensors.torch.save(dict(state), metadata))
+
+    def resume(self) -> tuple[int, list[Count], dict[str, Tensor]]:
+        """What `save_checkpoint` wrote last, or (0, [], {}); events of tasks after it are dropped."""
+        position, counts, state = 0, list[Count](), dict[str, Tensor]()
+        if self._checkpoint.exists():
+            try:
+                with safetensors.safe_open(self._checkpoint, framework="pt") as file:
+                    metadata = file.metadata()
+                    state = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            except safetensors.SafetensorError as error:
+                raise UserError(f"{self._checkpoint} is damaged ({error}): remove it to start the run again") from None
+            position = int(metadata["position"])
+            counts = [Count(*row) for row in json.loads(metadata["counts"])]
+        kept = [event for event in self.events() if event["task"] <= position]
+        write_whole(self._events, "".join(json.dumps(event) + "\n" for event in kept).encode())
+        return position, counts, state
+
+    def clean(self) -> None:
+        """Remove what only an unfinished run needs."""
+        self._checkpoint.unlink(missing_ok=True)
+        (self.path / ".lock").unlink(missing_ok=True)
+
+
+def _flat(value: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for key, item in value.items():
+        flat |= _flat(item, f"{prefix}{key}.") if isinstance(item, Mapping) else {f"{prefix}{key}": item}
+    return flat

@@ -1,0 +1,102 @@
+"""One run: learn task after task, test on all tasks seen, survive a kill at any moment."""
+
+import contextlib
+import dataclasses
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from protoreplay.evaluation import Count, accuracies
+from protoreplay.experiments.folder import RunFolder
+from protoreplay.experiments.progress import Progress
+from protoreplay.experiments.spec import RunSpec
+from protoreplay.methods import Method
+from protoreplay.protocols import Stream
+
+LOSSES_PER_TASK = 20
+
+
+def evaluate(method: Method[Any], stream: Stream, trained: int) -> list[Count]:
+    """Test on every task up to `trained`, the last one learned."""
+    counts = []
+    for tested in range(1, trained + 1):
+        images, labels = stream.test_set(tested)
+        correct = int((method.predict(images) == labels).sum())
+        counts.append(Count(trained, tested, len(labels), correct))
+    return counts
+
+
+def execute(spec: RunSpec, path: Path, progress: Progress | None = None) -> list[Count]:
+    """Do the run in the folder `path`, or what is left of it, and return its counts.
+
+    A finished run is not done again. An unfinished one continues after its last whole task with the same result as
+    if it had never stopped; where it was begun under other versions, it starts over, so that a result has one origin.
+    """
+    progress = progress or Progress()
+    stream = spec.stream()
+    folder = RunFolder(path)
+    config = spec.config(stream)
+    folder.check(config)
+    if folder.finished():
+        return folder.counts()
+    with folder.locked(), one_thread():
+        if not (folder.exists() and folder.config() == config and folder.shots() == stream.shots()):
+            folder.start(config, stream.shots())
+        method = spec.build(stream)
+        done, counts, state = folder.resume()
+        if done:
+            method.restore(state)
+        progress.begin(f"{spec.variant} seed {spec.seed}", len(stream), done)
+        for position in range(done + 1, len(stream) + 1):
+            counts += _one_task(method, stream, position, folder, progress, counts)
+            if position < len(stream):
+                folder.save_checkpoint(position, counts, method.state())
+            folder.write_counts(counts)
+        folder.clean()
+        progress.end()
+    return counts
+
+
+def _one_task(
+    method: Method[Any], stream: Stream, position: int, folder: RunFolder, progress: Progress, before: list[Count]
+) -> list[Count]:
+    losses: list[float] = []
+
+    def report(step: int, steps: int, loss: float) -> None:
+        if step * LOSSES_PER_TASK // steps > (step - 1) * LOSSES_PER_TASK // steps:
+            losses.append(round(loss, 6))
+        progress.step(position, step, steps, loss)
+
+    started = time.perf_counter()
+    method.learn(stream.task(position), report)
+    learned = time.perf_counter()
+    counts = evaluate(method, stream, position)
+    tested = time.perf_counter()
+    accuracy = accuracies([*before, *counts])[-1]
+    folder.append_event(
+        {
+            "task": position,
+            "time": time.time(),
+            "learn_seconds": round(learned - started, 4),
+            "test_seconds": round(tested - learned, 4),
+            "accuracy": accuracy,
+            "losses": losses,
+            "kept": [dataclasses.asdict(item) for item in method.ledger()],
+        }
+    )
+    progress.task(position, accuracy, tested - started)
+    return counts
+
+
+@contextlib.contextmanager
+def one_thread() -> Iterator[None]:
+    """Sums depend on how many threads share them: with one, a result does not depend on where it was computed."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)

@@ -1,0 +1,66 @@
+"""One file per method, and the registry that names them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from protoreplay.methods.base import LedgerItem, Method, Problem, Report, silent
+from protoreplay.methods.joint import Joint
+from protoreplay.methods.nearest_mean import NearestMean
+from protoreplay.methods.sgd import SGD
+from protoreplay.methods.vpr import PAPER, VPR
+from protoreplay.settings import Settings, unknown
+
+__all__ = ["REGISTRY", "LedgerItem", "Method", "Problem", "Recipe", "Report", "get", "silent"]
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A name of the registry: a method with settings of its own.
+
+    Attributes:
+        method: the class.
+        note: what distinguishes it from other recipes of the class.
+        preset: settings that differ from, or pin, the class's defaults.
+    """
+
+    method: type[Method[Any]]
+    note: str = ""
+    preset: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def summary(self) -> str:
+        """One line."""
+        return f"{self.method.summary}{self.note}"
+
+    def settings(self, protocol: Mapping[str, Any], overrides: Mapping[str, Any], name: str) -> Settings:
+        """The class's defaults, then the recipe's preset, then what the protocol prescribes, then `overrides`.
+
+        Args:
+            protocol: settings for all methods; those this one does not have are passed over.
+            overrides: settings for this one; a wrong one is a `UserError`.
+            name: for the error.
+        """
+        fields = self.method.Config.model_fields
+        prescribed = {key: value for key, value in protocol.items() if key in fields}
+        return self.method.Config.parse({**self.preset, **prescribed, **overrides}, name)
+
+    def build(self, config: Settings, problem: Problem) -> Method[Any]:
+        """A method that has learned nothing yet."""
+        return self.method(config, problem)
+
+
+REGISTRY: dict[str, Recipe] = {
+    "vpr": Recipe(VPR),
+    "vpr-paper": Recipe(VPR, " as in the text of the paper", PAPER),
+    "sgd": Recipe(SGD),
+    "nearest-mean": Recipe(NearestMean),
+    "joint": Recipe(Joint),
+}
+
+
+def get(name: str) -> Recipe:
+    """The recipe called `name`, or a `UserError` that lists them."""
+    if name not in REGISTRY:
+        raise unknown("method", name, REGISTRY)
+    return REGISTRY[name]

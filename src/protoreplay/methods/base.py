@@ -1,0 +1,156 @@
+"""What every method is: the contract, and how its state and its ledger come from one place."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import ClassVar, Generic, TypeVar
+
+import torch
+from pydantic import Field, field_validator
+from torch import Tensor
+
+from protoreplay.encoders import ENCODERS, ImageShape
+from protoreplay.protocols import Task
+from protoreplay.rng import generator
+from protoreplay.settings import Settings
+
+Report = Callable[[int, int, float], None]
+"""Called after each training step with its number from 1, the number of steps, and the loss."""
+
+PREDICT_BATCH = 256
+
+
+def silent(step: int, steps: int, loss: float) -> None:
+    """A `Report` that says nothing."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What a method is told before it sees an image.
+
+    Attributes:
+        image_shape: channels, height, width of the images to come.
+        num_classes: labels are below this.
+        seed: all that is random is derived from it.
+        device: where to compute.
+    """
+
+    image_shape: ImageShape
+    num_classes: int
+    seed: int = 0
+    device: str = "cpu"
+
+
+@dataclass(frozen=True)
+class LedgerItem:
+    """One kind of thing that is carried from task to task."""
+
+    name: str
+    numbers: int
+    bytes: int
+
+
+class EncoderSettings(Settings):
+    """Settings of every method that trains a network."""
+
+    encoder: str = "conv-small"
+    """The network's trunk; the protocol prescribes it, so that all methods share it."""
+    epochs: int = Field(50, ge=0)
+    """Passes over the images of a task (METHOD section 3: 50)."""
+    batch_size: int = Field(128, ge=2)
+    """Images per step at most (METHOD section 3: 128)."""
+
+    @field_validator("encoder")
+    @classmethod
+    def _known_encoder(cls, value: str) -> str:
+        if value not in ENCODERS:
+            raise ValueError(f"known encoders: {', '.join(sorted(ENCODERS))}")
+        return value
+
+
+C = TypeVar("C", bound=Settings)
+
+
+class Method(ABC, Generic[C]):
+    """A learner of a stream of tasks.
+
+    Everything carried from task to task is in `tensors()`: what is saved, restored and counted.
+    """
+
+    Config: ClassVar[type[Settings]]
+    summary: ClassVar[str]
+
+    def __init__(self, config: C, problem: Problem) -> None:
+        """Store the arguments; subclasses add what they carry."""
+        self.config = config
+        self.problem = problem
+        self.device = torch.device(problem.device)
+        self.classes: tuple[int, ...] = ()
+
+    @abstractmethod
+    def learn(self, task: Task, report: Report = silent) -> None:
+        """Learn `task`. Nothing of it is used after this returns, except what the ledger shows."""
+
+    @abstractmethod
+    def tensors(self) -> dict[str, Tensor]:
+        """All that is carried from task to task; the part of a name before the first dot is its ledger item."""
+
+    @abstractmethod
+    def load_tensors(self, tensors: Mapping[str, Tensor]) -> None:
+        """Take over what `tensors()` of a method with the same arguments gave."""
+
+    @abstractmethod
+    def probabilities(self, images: Tensor) -> Tensor:
+        """For one batch, uint8 N x C x H x W, N x len(self.classes); called without gradients."""
+
+    def see(self, task: Task) -> None:
+        """Add the task's classes to the classes that can be predicted."""
+        self.classes = tuple(sorted({*self.classes, *task.classes}))
+
+    def generator(self, *purpose: str | int) -> torch.Generator:
+        """The random numbers for one purpose of this method and seed."""
+        return generator(self.problem.seed, type(self).__name__, *purpose)
+
+    def initial_weights(self) -> torch.Generator:
+        """The random numbers for a network's first weights: of one seed, all methods start with the same trunk."""
+        return generator(self.problem.seed, "initial weights")
+
+    @torch.no_grad()
+    def predict_proba(self, images: Tensor) -> Tensor:
+        """Probabilities of the classes seen: uint8 N x C x H x W to N x len(classes), columns as in `classes`."""
+        if not self.classes:
+            raise RuntimeError("predict before the first learn: no class is known yet")
+        return torch.cat([self.probabilities(part.to(self.device)).cpu() for part in images.split(PREDICT_BATCH)])
+
+    def predict(self, images: Tensor) -> Tensor:
+        """The most probable class of each image: uint8 N x C x H x W to int64 N."""
+        return torch.tensor(self.classes)[self.predict_proba(images).argmax(1)]
+
+    def state(self) -> dict[str, Tensor]:
+        """A copy of all that is carried, on the CPU, by name; `restore` takes it back."""
+        everything = {"classes": torch.tensor(self.classes, dtype=torch.int64), **self.tensors()}
+        return {name: tensor.detach().cpu().clone().contiguous() for name, tensor in everything.items()}
+
+    def restore(self, state: Mapping[str, Tensor]) -> None:
+        """Continue from a `state` of a method with the same arguments."""
+        self.classes = tuple(state["classes"].tolist())
+        self.load_tensors({name: tensor for name, tensor in state.items() if name != "classes"})
+
+    def ledger(self) -> list[LedgerItem]:
+        """What is kept between tasks, item by item."""
+        totals: dict[str, list[int]] = {}
+        for name, tensor in self.state().items():
+            total = totals.setdefault(name.partition(".")[0], [0, 0])
+            total[0] += tensor.numel()
+            total[1] += tensor.nbytes
+        return [LedgerItem(name, numbers, size) for name, (numbers, size) in totals.items()]
+
+
+def under(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The entries named `prefix.*`, without the prefix."""
+    return {name.removeprefix(f"{prefix}."): t for name, t in tensors.items() if name.startswith(f"{prefix}.")}
+
+
+def prefixed(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The entries with `prefix.` before their names."""
+    return {f"{prefix}.{name}": tensor for name, tensor in tensors.items()}

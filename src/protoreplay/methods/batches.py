@@ -1,0 +1,47 @@
+"""How training images are dealt to steps."""
+
+import math
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+from protoreplay.methods.base import EncoderSettings
+
+
+def batches(count: int, config: EncoderSettings, generator: torch.Generator) -> Iterator[Tensor]:
+    """Indices (int64, at most `batch_size`) for every step of `epochs` shuffled passes over `count` images."""
+    for _ in range(config.epochs):
+        yield from torch.randperm(count, generator=generator).split(config.batch_size)
+
+
+def episodes(groups: Tensor, config: EncoderSettings, generator: torch.Generator) -> Iterator[tuple[Tensor, Tensor]]:
+    """Support and query indices for every step of `epochs` passes: two complementary halves of each class's share.
+
+    Every class is in every step. A share has at least two images; a class of one image is its own support and query.
+
+    Args:
+        groups: int64, N, from 0 up: the class of each image.
+        config: `epochs` and `batch_size`.
+        generator: deals the images.
+    """
+    counts = groups.bincount()
+    first = counts.cumsum(0) - counts
+    steps = steps_per_epoch(len(groups), config)
+    share = counts.div(steps, rounding_mode="floor").clamp(min=2).minimum(counts)
+    half = share // 2
+    for _ in range(config.epochs):
+        order = torch.randperm(len(groups), generator=generator)
+        order = order[groups[order].argsort(stable=True)]
+        group = groups[order]
+        rank = torch.arange(len(groups)) - first[group]
+        for step in range(steps):
+            place = (rank - step * share[group]) % counts[group]
+            support = place < half[group].clamp(min=1)
+            query = (place >= half[group]) & (place < share[group])
+            yield order[support], order[query]
+
+
+def steps_per_epoch(count: int, config: EncoderSettings) -> int:
+    """Steps in one pass over `count` images."""
+    return math.ceil(count / config.batch_size)

@@ -1,0 +1,49 @@
+"""Joint training: the ceiling, which keeps everything."""
+
+from collections.abc import Mapping
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from protoreplay.methods.base import EncoderSettings, Problem, Report, silent
+from protoreplay.methods.linear import LinearMethod
+from protoreplay.protocols import Task
+
+
+class JointConfig(EncoderSettings):
+    """Settings of joint training."""
+
+    lr: float = Field(1e-3, gt=0)
+    """Adam's learning rate (METHOD section 3, split-cifar10: 1e-3)."""
+
+
+class Joint(LinearMethod[JointConfig]):
+    """A fresh network with a linear head for every task, trained on all images seen so far."""
+
+    Config = JointConfig
+    summary = "trained anew on all data so far: the ceiling"
+
+    def __init__(self, config: JointConfig, problem: Problem) -> None:
+        """No data yet."""
+        super().__init__(config, problem)
+        self.images = torch.zeros(0, *problem.image_shape, dtype=torch.uint8)
+        self.labels = torch.zeros(0, dtype=torch.int64)
+
+    def learn(self, task: Task, report: Report = silent) -> None:
+        """Add the task's images to all others and train from the start."""
+        self.see(task)
+        self.images = torch.cat([self.images, task.images])
+        self.labels = torch.cat([self.labels, task.labels])
+        self.network = self.fresh_network()
+        optimizer = torch.optim.Adam(self.network.parameters(), lr=self.config.lr, fused=True)
+        self.fit(self.images, self.labels, optimizer, self.generator("learn", task.position), report)
+
+    def tensors(self) -> dict[str, Tensor]:
+        """The network and all images."""
+        return super().tensors() | {"data.images": self.images, "data.labels": self.labels}
+
+    def load_tensors(self, tensors: Mapping[str, Tensor]) -> None:
+        """The inverse of `tensors`."""
+        super().load_tensors(tensors)
+        self.images, self.labels = tensors["data.images"], tensors["data.labels"]

@@ -1,0 +1,28 @@
+"""Plain fine-tuning: each task trained as if it were the only one."""
+
+import torch
+from pydantic import Field
+
+from protoreplay.methods.base import EncoderSettings, Report, silent
+from protoreplay.methods.linear import LinearMethod
+from protoreplay.protocols import Task
+
+
+class SGDConfig(EncoderSettings):
+    """Settings of fine-tuning."""
+
+    lr: float = Field(1e-2, gt=0)
+    """Learning rate of plain SGD, without momentum (METHOD section 3, split-cifar10: 1e-2)."""
+
+
+class SGD(LinearMethod[SGDConfig]):
+    """The encoder with a linear head, trained on each task's images alone."""
+
+    Config = SGDConfig
+    summary = "plain fine-tuning, nothing against forgetting"
+
+    def learn(self, task: Task, report: Report = silent) -> None:
+        """Train on the task's images, among all classes seen so far."""
+        self.see(task)
+        optimizer = torch.optim.SGD(self.network.parameters(), lr=self.config.lr)
+        self.fit(task.images, task.labels, optimizer, self.generator("learn", task.position), report)

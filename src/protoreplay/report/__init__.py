@@ -1,0 +1,1 @@
+"""Finished runs become tables, figures and one HTML page; nothing here trains."""
