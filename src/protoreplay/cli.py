@@ -10,6 +10,7 @@ import typer
 from typer.exceptions import TyperException
 
 from protoreplay._version import __version__
+from protoreplay.cli_data import data_app
 from protoreplay.errors import UserError
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ methods_app = typer.Typer(invoke_without_command=True, help="List the methods, o
 protocols_app = typer.Typer(invoke_without_command=True, help="List the protocols, or show the settings of one.")
 app.add_typer(methods_app, name="methods")
 app.add_typer(protocols_app, name="protocols")
+app.add_typer(data_app, name="data")
 
 ProtocolName = Annotated[str, typer.Argument(metavar="PROTOCOL", help="A name of `protoreplay protocols`.")]
 Overrides = Annotated[

@@ -19,19 +19,7 @@ from torch import Tensor
 
 from protoreplay.errors import UserError
 from protoreplay.evaluation import Count
-
-
-def write_whole(path: Path, content: bytes) -> None:
-    """Replace the file by `content`, so that a reader, or a kill at any moment, finds the old or the new one."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        with temporary.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+from protoreplay.files import write_whole
 
 
 class RunFolder:

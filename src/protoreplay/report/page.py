@@ -8,7 +8,7 @@ from pathlib import Path
 
 import jinja2
 
-from protoreplay.experiments.folder import write_whole
+from protoreplay.files import write_whole
 from protoreplay.report import figures, table
 from protoreplay.report.results import Group
 

