@@ -36,6 +36,12 @@ class Task:
     images: Tensor
     labels: Tensor
 
+    def __post_init__(self) -> None:
+        """Refuse a task whose labels are not its classes."""
+        present = tuple(self.labels.unique().tolist())
+        if present != self.classes:
+            raise ValueError(f"task {self.position} has images of classes {present}, not {self.classes}")
+
 
 @dataclass(frozen=True)
 class Plan:

@@ -14,6 +14,8 @@ from protoreplay.protocols import Task
 class JointConfig(EncoderSettings):
     """Settings of joint training."""
 
+    epochs: int = Field(200, ge=0)
+    """Passes over all images (ours: on split-digits' validation images 200 gain 5 points over 50, 500 no more)."""
     lr: float = Field(1e-3, gt=0)
     """Adam's learning rate (METHOD section 3, split-cifar10: 1e-3)."""
 

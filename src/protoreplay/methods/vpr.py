@@ -77,10 +77,10 @@ protocol or is left open."""
 
 @dataclass(frozen=True)
 class _Recall:
-    """One past task to replay: its stored prototypes, the memory's images known then, and their prototypes' rows."""
+    """One past task to replay: the prototypes stored after it, the memory's rows known then, and their prototypes."""
 
     bank: PrototypeBank
-    images: Tensor
+    rows: Tensor
     targets: Tensor
 
 
@@ -104,13 +104,13 @@ class VPR(Method[VPRConfig]):
         images = task.images.to(self.device)
         groups = torch.searchsorted(torch.tensor(task.classes), task.labels)
         optimizer = torch.optim.Adam(self.network.parameters(), lr=self.config.lr, fused=True)
-        recalls = self._recalls()
+        recalls, replayed = self._recalls(), self.memory.images.to(self.device)
         steps = self.config.epochs * steps_per_epoch(len(groups), self.config)
         for step, (support, query) in enumerate(episodes(groups, self.config, random), start=1):
             loss = self._new_image_loss(images, groups, support, query, random)
             _descend(optimizer, loss)
             if recalls and step % self.config.replay_every == 0:
-                self._replay(recalls, optimizer, random)
+                self._replay(recalls, replayed, optimizer, random)
             report(step, steps, loss.item())
         self._store(task, images, groups)
         self.see(task)
@@ -134,31 +134,35 @@ class VPR(Method[VPRConfig]):
         recalls = []
         for bank in banks[self.config.replay_order]:
             targets = bank.index(self.memory.tasks, self.memory.classes)
-            known = targets >= 0
-            if known.any():
-                recalls.append(_Recall(bank, self.memory.images[known].to(self.device), targets[known].to(self.device)))
+            rows = (targets >= 0).nonzero().flatten()
+            if len(rows):
+                recalls.append(_Recall(bank, rows.to(self.device), targets[rows].to(self.device)))
         return recalls
 
-    def _replay(self, recalls: list[_Recall], optimizer: torch.optim.Optimizer, random: torch.Generator) -> None:
+    def _replay(
+        self, recalls: list[_Recall], images: Tensor, optimizer: torch.optim.Optimizer, random: torch.Generator
+    ) -> None:
         """Classify the memory's images among the prototypes stored after each past task."""
         if self.config.fused:
-            losses = [self._recall_loss(recall, random) for recall in recalls]
+            mean, logvar = self.network.gaussian(images)
+            losses = [self._recall_loss(r, Gaussian(mean[r.rows], logvar[r.rows]), random) for r in recalls]
             _descend(optimizer, torch.stack(losses).mean())
         else:
             for recall in recalls:
-                _descend(optimizer, self._recall_loss(recall, random))
+                encoded = Gaussian(*self.network.gaussian(images[recall.rows]))
+                _descend(optimizer, self._recall_loss(recall, encoded, random))
 
-    def _recall_loss(self, recall: _Recall, random: torch.Generator) -> Tensor:
-        mean, logvar = self.network.gaussian(recall.images)
+    def _recall_loss(self, recall: _Recall, encoded: Gaussian, random: torch.Generator) -> Tensor:
+        """Cross-entropy of the memory's images known after a past task among the prototypes stored then."""
         stored = recall.bank.gaussian
         # The weight in the squared distance is the square of exp(-0.5 * logvar).
         weight = (-stored.logvar).exp() if self.config.weighted else None
         if self.config.recall == "mean":
-            squared = squared_distances(mean, stored.mean)[None]
+            squared = squared_distances(encoded.mean, stored.mean)[None]
         elif self.config.recall == "variance":
-            squared = squared_distances(logvar, stored.logvar, weight)[None]
+            squared = squared_distances(encoded.logvar, stored.logvar, weight)[None]
         else:
-            squared = self._sampled_squared(Gaussian(mean, logvar), stored, weight, random)
+            squared = self._sampled_squared(encoded, stored, weight, random)
         return self._cross_entropy(squared, recall.targets)
 
     def _sampled_squared(self, x: Gaussian, y: Gaussian, weight: Tensor | None, random: torch.Generator) -> Tensor:

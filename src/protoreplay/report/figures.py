@@ -39,11 +39,12 @@ def accuracy_curves(groups: list[Group]) -> Figure:
         chance = groups[0].chance()
         axes.plot(range(1, len(chance) + 1), chance, color="0.5", linestyle=(0, (1, 2)), label="chance")
         axes.set_xticks(range(1, len(chance) + 1) if len(chance) <= 20 else range(0, len(chance) + 1, 10))
-        axes.set_ylim(0, 100)
+        axes.set_ylim(0, 103)
         axes.set_xlabel("tasks learned")
         axes.set_ylabel("accuracy on everything seen (%)")
         seeds = sorted({len(group.results) for group in groups})
         axes.set_title(f"{groups[0].protocol}, {' or '.join(map(str, seeds))} seed{'s' * (seeds != [1])}", loc="left")
         axes.grid(axis="y", color="0.9")
-        figure.legend(loc="outside right upper", frameon=False)
+        chance_line, *methods = axes.get_legend_handles_labels()[0]
+        figure.legend(handles=[*methods, chance_line], loc="outside right upper", frameon=False)
     return figure

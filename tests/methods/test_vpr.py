@@ -1,0 +1,287 @@
+import pytest
+import torch
+from conftest import toy_task
+
+from protoreplay.methods import REGISTRY, Problem
+from protoreplay.methods.vpr import PAPER, VPR, VPRConfig
+from protoreplay.prototypes import Gaussian
+
+QUICK = {"encoder": "conv-small", "epochs": 2, "dim": 5, "samples": 3, "budget": 8}
+
+
+def vpr(**settings):
+    return VPR(VPRConfig(**{**QUICK, **settings}), Problem((1, 8, 8), 10))
+
+
+def taught(tasks=3, **settings):
+    method = vpr(**settings)
+    for task in [toy_task(1, (0, 1)), toy_task(2, (2,)), toy_task(3, (3,)), toy_task(4, (4,))][:tasks]:
+        method.learn(task)
+    return method
+
+
+def replayed(monkeypatch, **settings):
+    """The sizes of the stored prototype sets met while task 4 is learned, in order, and which were steps."""
+    method = taught(**settings)
+    met = []
+    original = VPR._recall_loss
+
+    def spy(self, recall, encoded, random):
+        met.append(len(recall.bank))
+        return original(self, recall, encoded, random)
+
+    monkeypatch.setattr(VPR, "_recall_loss", spy)
+    method.learn(toy_task(4, (4,)))
+    return met
+
+
+def count_steps(monkeypatch, method, task):
+    steps = []
+    original = torch.optim.Adam.step
+    monkeypatch.setattr(torch.optim.Adam, "step", lambda self, *a: (steps.append(1), original(self, *a))[1])
+    method.learn(task)
+    return len(steps)
+
+
+@pytest.mark.parametrize(("order", "expected"), [("forward", [2, 3, 4]), ("backward", [4, 3, 2]), ("latest-only", [4])])
+def test_replay_order_is_the_order_of_stored_sets(monkeypatch, order, expected):
+    assert replayed(monkeypatch, replay_order=order) == expected * QUICK["epochs"]
+
+
+def test_each_past_task_is_a_step_of_its_own_unless_fused(monkeypatch):
+    new_steps = QUICK["epochs"]
+    assert count_steps(monkeypatch, taught(), toy_task(4, (4,))) == new_steps + 3 * new_steps
+    monkeypatch.undo()
+    assert count_steps(monkeypatch, taught(fused=True), toy_task(4, (4,))) == new_steps + new_steps
+
+
+def test_replay_every_kth_step(monkeypatch):
+    assert count_steps(monkeypatch, taught(epochs=6, replay_every=3), toy_task(4, (4,))) == 6 + 2 * 3
+
+
+def test_first_task_replays_nothing(monkeypatch):
+    assert count_steps(monkeypatch, vpr(), toy_task(1, (0, 1))) == QUICK["epochs"]
+
+
+def test_fused_gradient_is_the_mean_of_the_single_ones():
+    method = taught(expectation="closed-form")
+    images, random = method.memory.images, torch.Generator()
+    recalls = method._recalls()
+
+    def gradient(loss):
+        method.network.zero_grad()
+        loss.backward()
+        return torch.cat([p.grad.flatten() for p in method.network.parameters()])
+
+    single = []
+    for recall in recalls:
+        encoded = Gaussian(*method.network.gaussian(images[recall.rows]))
+        single.append(gradient(method._recall_loss(recall, encoded, random)))
+    mean = torch.stack(single).mean(0)
+    taken = []
+
+    class Fake:
+        def zero_grad(self):
+            method.network.zero_grad()
+
+        def step(self):
+            taken.append(torch.cat([p.grad.flatten() for p in method.network.parameters()]))
+
+    fused = taught(expectation="closed-form", fused=True)
+    method.config = fused.config
+    method._replay(recalls, images, Fake(), random)
+    torch.testing.assert_close(taken[0], mean, rtol=1e-4, atol=1e-6)
+
+
+def recall_gradients(recall, **settings):
+    """Gradients of the replay loss with respect to the mean and the log-variance of replayed images."""
+    method = taught(recall=recall, **settings)
+    past = method._recalls()[0]
+    mean, logvar = (t.detach().requires_grad_() for t in method.network.gaussian(method.memory.images[past.rows]))
+    method._recall_loss(past, Gaussian(mean, logvar), torch.Generator().manual_seed(0)).backward()
+    return mean.grad, logvar.grad
+
+
+@pytest.mark.parametrize("expectation", ["sampled", "closed-form"])
+def test_recall_of_the_mean_only_leaves_logvar_without_gradient(expectation):
+    mean, logvar = recall_gradients("mean", expectation=expectation)
+    assert logvar is None
+    assert mean.abs().sum() > 0
+
+
+def test_recall_of_the_variance_only_leaves_the_mean_without_gradient():
+    mean, logvar = recall_gradients("variance")
+    assert mean is None
+    assert logvar.abs().sum() > 0
+
+
+@pytest.mark.parametrize("expectation", ["sampled", "closed-form"])
+def test_recall_of_both_reaches_both(expectation):
+    mean, logvar = recall_gradients("both", expectation=expectation)
+    assert mean.abs().sum() > 0
+    assert logvar.abs().sum() > 0
+
+
+def test_stored_prototypes_are_constants_in_training():
+    method = taught()
+    before = [(b.gaussian.mean.clone(), b.gaussian.logvar.clone()) for b in method.banks]
+    assert not any(b.gaussian.mean.requires_grad or b.gaussian.logvar.requires_grad for b in method.banks)
+    method.learn(toy_task(4, (4,)))
+    for (mean, logvar), bank in zip(before, method.banks):
+        assert torch.equal(mean, bank.gaussian.mean)
+        assert torch.equal(logvar, bank.gaussian.logvar)
+
+
+def manual_recall_loss(method, recall, encoded, seed):
+    """The replay loss of the definition: loops over samples, images and classes."""
+    random = torch.Generator().manual_seed(seed)
+    config, stored = method.config, recall.bank.gaussian
+    x_noise = torch.randn(config.samples, len(encoded.mean), config.dim, generator=random)
+    y_noise = torch.randn(config.samples, len(stored.mean), config.dim, generator=random)
+    total = 0.0
+    for z in range(config.samples):
+        for n, target in enumerate(recall.targets):
+            x = encoded.mean[n] + torch.exp(0.5 * encoded.logvar[n]) * x_noise[z, n]
+            scores = []
+            for k in range(len(stored.mean)):
+                difference = x - (stored.mean[k] + torch.exp(0.5 * stored.logvar[k]) * y_noise[z, k])
+                if config.weighted:
+                    difference = torch.exp(-0.5 * stored.logvar[k]) * difference
+                distance = difference.norm() if config.distance == "norm" else difference.square().sum()
+                scores.append(-distance / config.tau)
+            total = total - torch.stack(scores).log_softmax(0)[target]
+    return total / (config.samples * len(recall.targets))
+
+
+@pytest.mark.parametrize("weighted", [True, False])
+@pytest.mark.parametrize("distance", ["norm", "squared"])
+@pytest.mark.parametrize("tau", [1.0, 2.5])
+def test_replay_loss_is_the_formula_of_the_paper(weighted, distance, tau):
+    method = taught(weighted=weighted, distance=distance, tau=tau)
+    recall = method._recalls()[1]
+    with torch.no_grad():
+        encoded = Gaussian(*method.network.gaussian(method.memory.images[recall.rows]))
+        loss = method._recall_loss(recall, encoded, torch.Generator().manual_seed(5))
+        torch.testing.assert_close(loss, manual_recall_loss(method, recall, encoded, 5), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("weighted", [True, False])
+def test_gradient_of_the_sampled_loss_matches_a_finite_difference_with_frozen_noise(weighted):
+    method = taught(weighted=weighted)
+    recall = method._recalls()[1]
+    encoded = [t.detach() for t in method.network.gaussian(method.memory.images[recall.rows])]
+
+    def loss(mean, logvar):
+        return method._recall_loss(recall, Gaussian(mean, logvar), torch.Generator().manual_seed(3))
+
+    mean, logvar = (t.clone().requires_grad_() for t in encoded)
+    loss(mean, logvar).backward()
+    direction = torch.Generator().manual_seed(1)
+    for which, gradient in enumerate((mean.grad, logvar.grad)):
+        step = torch.randn(encoded[which].shape, generator=direction)
+        ahead, behind = list(encoded), list(encoded)
+        ahead[which], behind[which] = encoded[which] + 1e-2 * step, encoded[which] - 1e-2 * step
+        numeric = (loss(*ahead) - loss(*behind)) / 2e-2
+        torch.testing.assert_close((gradient * step).sum(), numeric, rtol=2e-2, atol=1e-4)
+
+
+def test_new_images_meet_new_and_old_prototypes():
+    """The candidates are the prototypes of the support images and those stored after the task before."""
+    method = taught(expectation="closed-form", distance="squared")
+    task = toy_task(4, (4, 5), shots=6)
+    groups = torch.searchsorted(torch.tensor(task.classes), task.labels)
+    support, query = torch.arange(0, 6), torch.arange(6, 12)
+    with torch.no_grad():
+        loss = method._new_image_loss(task.images, groups, support, query, torch.Generator())
+        mean, logvar = method.network.gaussian(task.images)
+        old = method.banks[-1].gaussian
+        means, logvars = list(old.mean), list(old.logvar)
+        for group in reversed(range(2)):
+            members = support[groups[support] == group]
+            means.insert(0, mean[members].mean(0))
+            logvars.insert(0, logvar[members].mean(0))
+        expected = 0.0
+        for q in query:
+            distances = [
+                (mean[q] - m).square().sum() + logvar[q].exp().sum() + v.exp().sum() for m, v in zip(means, logvars)
+            ]
+            expected -= (-torch.stack(distances)).log_softmax(0)[groups[q]]
+    torch.testing.assert_close(loss, expected / len(query), rtol=1e-4, atol=1e-5)
+
+
+def test_old_prototypes_come_from_the_memory_or_stay():
+    """Re-embedded from the images held during the task; kept as they were."""
+    for choice in ("re-embedded", "kept"):
+        method = taught(old_prototypes=choice)
+        held, before = method.memory, method.banks[-1]
+        method.learn(toy_task(4, (4,)))
+        after = method.banks[-1]
+        assert torch.equal(after.classes[:4], before.classes)
+        with torch.no_grad():
+            mean, _ = method.network.gaussian(held.images)
+        for row, label in enumerate(before.classes):
+            fresh = mean[held.classes == label].mean(0)
+            expected = fresh if choice == "re-embedded" else before.gaussian.mean[row]
+            torch.testing.assert_close(after.gaussian.mean[row], expected, rtol=1e-5, atol=1e-6)
+
+
+def test_without_images_old_prototypes_stay_and_nothing_is_replayed(monkeypatch):
+    method = taught(budget=0)
+    before = method.banks[-1].gaussian.mean
+    assert count_steps(monkeypatch, method, toy_task(4, (4,))) == QUICK["epochs"]
+    assert torch.equal(method.banks[-1].gaussian.mean[:4], before)
+
+
+@pytest.mark.parametrize(("per", "expected"), [("run", [4, 2, 2, 1]), ("class", [4, 4, 4, 4])])
+def test_memory_after_each_task(per, expected):
+    method = vpr(budget=8, budget_per=per)
+    classes = [(0, 1), (2,), (3,), (4,)]
+    for position, each in enumerate(expected, start=1):
+        method.learn(toy_task(position, classes[position - 1]))
+        known = [label for group in classes[:position] for label in group]
+        assert method.memory.classes.bincount(minlength=len(known)).tolist() == [each] * len(known)
+
+
+def test_one_set_of_prototypes_is_stored_after_every_task():
+    method = taught(tasks=4)
+    assert [len(bank) for bank in method.banks] == [2, 3, 4, 5]
+    ledger = {item.name: item for item in method.ledger()}
+    dim = QUICK["dim"]
+    assert ledger["prototypes"].numbers == (2 + 3 + 4 + 5) * (2 * dim + 2)
+
+
+def test_returning_classes_get_prototypes_of_their_own():
+    method = vpr(budget=1, budget_per="class")
+    for position in (1, 2, 3):
+        method.learn(toy_task(position, (0, 1)))
+    assert method.banks[-1].tasks.tolist() == [1, 1, 2, 2, 3, 3]
+    assert method.banks[-1].classes.tolist() == [0, 1] * 3
+    assert len(method.memory) == 6
+
+
+def test_number_of_samples_and_prediction_by_means():
+    images = toy_task(9, (0, 1, 2, 3), shots=20).images
+    exact = taught(prediction="means").predict_proba(images)
+    few, many = (taught(samples=samples, epochs=0) for samples in (1, 400))
+    assert not torch.allclose(few.predict_proba(images), many.predict_proba(images), atol=1e-3)
+    means = taught(prediction="means", epochs=0)
+    bank = means.banks[-1].gaussian.mean
+    with torch.no_grad():
+        distance = torch.cdist(means.network.gaussian(images)[0], bank)
+    torch.testing.assert_close(means.predict_proba(images), (-distance).softmax(1), rtol=1e-4, atol=1e-5)
+    assert exact.shape == (80, 4)
+
+
+def test_latent_dimension_is_that_of_prototypes_and_the_network_never_grows():
+    method = vpr(dim=7)
+    size = sum(p.numel() for p in method.network.parameters())
+    for position, classes in enumerate([(0, 1), (2,)], start=1):
+        method.learn(toy_task(position, classes))
+    assert method.banks[-1].gaussian.mean.shape == (3, 7)
+    assert sum(p.numel() for p in method.network.parameters()) == size
+
+
+def test_the_papers_recipe_pins_all_that_its_text_fixes():
+    left_open = {"encoder", "epochs", "batch_size", "dim", "tau", "budget", "budget_per", "lr"}
+    assert set(PAPER) | left_open == set(VPRConfig.model_fields)
+    assert REGISTRY["vpr-paper"].settings({}, {}, "vpr-paper").model_dump().items() >= PAPER.items()

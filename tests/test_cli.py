@@ -1,0 +1,175 @@
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from protoreplay import cli
+
+QUICK = ["--set", "tasks=3", "--set", "epochs=2"]
+
+
+def call(capsys, monkeypatch, *words):
+    """Exit code, stdout and stderr of a command, in this process."""
+    monkeypatch.setattr(sys, "argv", ["protoreplay", *map(str, words)])
+    with pytest.raises(SystemExit) as stop:
+        cli.main()
+    output = capsys.readouterr()
+    return stop.value.code or 0, output.out, output.err
+
+
+@pytest.fixture
+def protoreplay(capsys, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    return lambda *words: call(capsys, monkeypatch, *words)
+
+
+def program(*words, **options):
+    return subprocess.Popen([sys.executable, "-m", "protoreplay.cli", *map(str, words)], **options)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["run", "split-digits", "--set", "tau=-1"], "vpr: tau=-1: input should be greater than 0"),
+        (["run", "split-digits", "--set", "tau=warm"], "vpr: tau=warm: input should be a valid number"),
+        (["run", "split-digits", "--set", "tau=nan"], "vpr: tau=nan: input should be"),
+        (
+            ["run", "split-digits", "--set", "taau=1"],
+            "unknown setting 'taau' of split-digits with vpr (did you mean tau?)",
+        ),
+        (["run", "split-digits", "--set", "tau"], "--set tau: write KEY=VALUE"),
+        (["run", "split-digits", "--set", "encoder=vgg"], "vpr: encoder=vgg: known encoders: conv-small, mlp-small"),
+        (["run", "split-digits", "--method", "vrp"], "unknown method 'vrp' (did you mean vpr?); known: joint, "),
+        (
+            ["run", "split-digit"],
+            "unknown protocol 'split-digit' (did you mean split-digits?); known: permuted-digits, ",
+        ),
+        (["run", "split-digits", "--seed", "-1"], "seed -1: seeds are 0 or above"),
+        (["run", "split-digits", "--seed", "one"], "Invalid value for '--seed': Input should be a valid integer"),
+        (["run", "split-digits", "--eval", "train"], "unknown --eval 'train'; known: test, validation"),
+        (["run", "split-digits", "--set", "shots=500"], "500 shots of class '0' are asked for"),
+        (["run"], "Missing argument"),
+        (["run", "split-digits", "--sed", "1"], "No such option: --sed"),
+        (["rum"], "No such command 'rum'"),
+        (["bench", "split-digits", "--out", "new", "--methods", "sgd,vrp"], "unknown method 'vrp'"),
+        (["bench", "split-digits", "--out", "new", "--seeds", "0"], "--seeds 0: at least 1"),
+        (["bench", "split-digits", "--out", "new", "--methods", "sgd", "--set", "tau=1"], "unknown setting 'tau'"),
+        (["bench", "split-digits"], "Missing option '--out'"),
+        (["table", "nowhere"], "nowhere is not a folder"),
+        (["table", "."], ". holds no finished run (0 unfinished)"),
+        (["table", ".", "--format", "xml"], "unknown format 'xml'; known: csv, json, md, text"),
+        (["report", "nowhere"], "nowhere is not a folder"),
+        (["methods", "show", "vrp"], "unknown method 'vrp'"),
+        (["protocols", "show", "digits"], "unknown protocol 'digits'"),
+    ],
+)
+def test_a_mistake_is_one_line_exit_2_nothing_written(protoreplay, tmp_path, words, message):
+    code, out, err = protoreplay(*words)
+    assert code == 2
+    assert out == ""
+    assert err.startswith("protoreplay: ")
+    assert err.count("\n") == 1
+    assert message in err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_of_another_run_is_refused_untouched(protoreplay, tmp_path):
+    assert protoreplay("run", "split-digits", "--method", "sgd", *QUICK, "--out", "here")[0] == 0
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    code, _, err = protoreplay("run", "split-digits", "--method", "joint", *QUICK, "--out", "here")
+    assert code == 2
+    assert err == "protoreplay: here holds a run with method.name=sgd, not joint: choose another --out\n"
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+
+
+def test_a_place_where_nothing_can_be_written_is_one_line(protoreplay, tmp_path):
+    (tmp_path / "file").write_text("")
+    code, _, err = protoreplay("run", "split-digits", "--method", "sgd", *QUICK, "--out", "file/run")
+    assert code == 2
+    assert err.count("\n") == 1
+    assert "file" in err
+
+
+def test_run_prints_a_summary_and_logs_plain_lines(protoreplay, tmp_path):
+    code, out, err = protoreplay("run", "split-digits", "--method", "sgd", *QUICK)
+    assert code == 0
+    assert out.startswith("sgd,epochs=2 on split-digits, seed 0: avg ")
+    assert (tmp_path / "runs/split-digits/sgd,epochs=2/seed-0/counts.csv").exists()
+    assert [line.split(":")[1].split()[1] for line in err.splitlines()] == ["1/3", "2/3", "3/3"]
+    assert "\x1b" not in err
+
+
+def test_bench_then_every_format_of_the_table(protoreplay):
+    arguments = ["bench", "split-digits", "--methods", "sgd,nearest-mean", "--seeds", "2", *QUICK, "--out", "b"]
+    code, text, _ = protoreplay(*arguments)
+    assert code == 0
+    assert text.startswith("method        seeds ")
+    code, again, err = protoreplay(*arguments)
+    assert (code, again, err) == (0, text, "")
+    code, out, _ = protoreplay("table", "b", "--format", "json")
+    rows = json.loads(out)
+    assert [row["method"] for row in rows] == ["nearest-mean", "sgd"]
+    needed = {"method", "seeds", "avg", "avg_std", "final", "final_std", "forgetting"}
+    needed |= {"seconds", "kept_numbers", "kept_bytes"}
+    assert all(needed <= row.keys() for row in rows)
+    assert all(row["seeds"] == 2 and 0 <= row["final"] <= row["avg"] <= 100 for row in rows)
+    code, out, _ = protoreplay("table", "b", "--format", "csv")
+    assert out.splitlines()[0] == ",".join(rows[0])
+    assert len(out.splitlines()) == 3
+    code, out, _ = protoreplay("table", "b", "--format", "md")
+    assert out.splitlines()[1].startswith("| --- | ---: |")
+    assert all(line.count("|") == out.splitlines()[0].count("|") for line in out.splitlines())
+
+
+def test_lists_and_settings(protoreplay):
+    code, out, _ = protoreplay("methods")
+    assert code == 0
+    assert [line.split()[0] for line in out.splitlines()] == ["vpr", "vpr-paper", "sgd", "nearest-mean", "joint"]
+    code, out, _ = protoreplay("protocols")
+    assert [line.split()[0] for line in out.splitlines()] == ["split-digits", "permuted-digits"]
+    code, out, _ = protoreplay("methods", "show", "vpr")
+    assert "tau=1.0" in out
+    assert "Temperature" in out
+    code, out, _ = protoreplay("protocols", "show", "permuted-digits")
+    assert "first_shots=all" in out
+    assert "encoder=mlp-small" in out
+
+
+def test_version_and_help(protoreplay):
+    assert protoreplay("--version")[:2] == (0, "protoreplay 0.1.0\n")
+    code, out, _ = protoreplay("--help")
+    assert code == 0
+    assert "bench" in out
+
+
+def test_control_c_stops_at_once_and_the_same_command_continues(tmp_path):
+    words = ["run", "split-digits", "--out", tmp_path / "run", "--set", "tasks=4", "--set", "epochs=20"]
+    whole = program(
+        *words[:2], "--out", tmp_path / "whole", *words[4:], stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL
+    )
+    process = program(*words, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 60
+    while not (tmp_path / "run" / "counts.csv").exists() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    asked = time.monotonic()
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=20)
+    assert time.monotonic() - asked < 5
+    assert process.returncode == 130
+    assert err.splitlines()[-1] == "protoreplay: interrupted; the same command continues"
+    assert "Traceback" not in err
+    process = program(*words, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 0
+    assert "continues after task" in err
+    assert whole.wait(60) == 0
+    assert (tmp_path / "run/counts.csv").read_bytes() == (tmp_path / "whole/counts.csv").read_bytes()
+
+
+def test_help_does_not_load_pytorch():
+    code = "import sys, protoreplay.cli; assert 'torch' not in sys.modules and 'matplotlib' not in sys.modules"
+    assert subprocess.run([sys.executable, "-c", code], env=os.environ, check=False).returncode == 0
