@@ -2,7 +2,7 @@
 
 A file is safetensors: for the parts `train` and `test`, images (uint8, N x C x H x W) and labels (uint8 or int64, N),
 and as metadata a JSON object with our format's version, the class names, where the content came from, and the SHA-256
-of each array, itself with its SHA-256 beside it. Opening it reads the header alone; an image is read from the disk
+of each array, after the SHA-256 of that text. Opening it reads the header alone; an image is read from the disk
 when it is first used, is shared with every other process that uses it, and may be written to in memory without
 changing the file.
 """
@@ -98,7 +98,8 @@ class CacheFile:
             "sha256": {key: digest(tensor.numpy().data) for key, tensor in content.tensors.items()},
         }
         text = json.dumps(about)
-        metadata = {"about": text, "sha256": digest(text.encode())}
+        # One entry, because safetensors writes several in any order: the same content shall give the same file.
+        metadata = {"protoreplay": f"{digest(text.encode())} {text}"}
         fresh = work / self.path.name
         # safetensors makes files that nobody else may read: give it the permissions of any other new file.
         fresh.touch()
@@ -160,10 +161,10 @@ def _dataset(path: Path, name: str, remedy: str, suffix: str) -> Dataset:
 def _read(path: Path, name: str, remedy: str) -> Content:
     try:
         with safetensors.safe_open(path, framework="pt") as file:
-            metadata = file.metadata() or {}
-            if digest(metadata["about"].encode()) != metadata["sha256"]:
+            expected, _, text = (file.metadata() or {})["protoreplay"].partition(" ")
+            if digest(text.encode()) != expected:
                 raise _damaged(path, "wrong bytes in its description", remedy)
-            about: dict[str, Any] = json.loads(metadata["about"])
+            about: dict[str, Any] = json.loads(text)
             if about["format"] != FORMAT:
                 raise UserError(f"{path} is of another version of protoreplay: `{remedy}` replaces it")
             tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118

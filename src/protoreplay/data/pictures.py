@@ -63,7 +63,7 @@ def in_threads(work: Callable[[T], R], items: Iterable[T], done: Callable[[int],
 def _formats() -> tuple[str, ...]:
     Image.init()
     # Pillow reads EPS by running Ghostscript on it: it is a program, not a picture.
-    return tuple(sorted(Image.OPEN.keys() - {"EPS"}))
+    return tuple(name for name in Image.ID if name != "EPS")
 
 
 def _to_rgb(image: Image.Image) -> Image.Image:
