@@ -11,7 +11,7 @@ ImageShape = tuple[int, int, int]
 
 
 class Normalise(nn.Module):
-    """uint8 images N x C x H x W to floats in [-1, 1]: constants, so no image outside the drawn shots is used."""
+    """Pixels of 0..255, N x C x H x W, to floats in [-1, 1]: by constants, so no image but the given is needed."""
 
     def forward(self, images: Tensor) -> Tensor:
         """Scale."""
@@ -124,11 +124,11 @@ class Network(nn.Module):
                 _draw_weights(module, generator)
 
     def forward(self, images: Tensor) -> Tensor:
-        """uint8 N x C x H x W to N x outputs."""
+        """Pixels of 0..255, N x C x H x W, to N x outputs."""
         return cast(Tensor, self.head(self.trunk(images)))
 
     def gaussian(self, images: Tensor) -> tuple[Tensor, Tensor]:
-        """uint8 N x C x H x W to mean and log-variance, each N x (outputs / 2)."""
+        """Pixels of 0..255, N x C x H x W, to mean and log-variance, each N x (outputs / 2)."""
         mean, logvar = self(images).chunk(2, dim=1)
         return mean, logvar
 

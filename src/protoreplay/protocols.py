@@ -174,6 +174,7 @@ class Protocol:
         name: as given on the command line.
         summary: one line.
         data: name of the data set, or the folder of photos.
+        classes: number of classes of the data, 0 where it is not known before it is read.
         load: gives the data set, where it is kept at several sizes the one nearest above the given.
         defaults: settings that are not overridden.
         method_settings: what the protocol prescribes to every method that has such a setting.
@@ -182,6 +183,7 @@ class Protocol:
     name: str
     summary: str
     data: str
+    classes: int
     load: Callable[[int], Dataset]
     defaults: SplitSettings | PermutedSettings
     method_settings: Mapping[str, Any] = field(default_factory=dict)
@@ -190,6 +192,15 @@ class Protocol:
     def kind(self) -> str:
         """Which of the two kinds of stream it is."""
         return "incremental class" if isinstance(self.defaults, SplitSettings) else "incremental domain"
+
+    def outline(self) -> tuple[str, str, str]:
+        """Tasks, classes and training images per class with the default settings, each as a short text."""
+        chosen = self.defaults
+        shots = f"{chosen.shots}" if chosen.first_shots == "same" else f"{chosen.first_shots}, then {chosen.shots}"
+        if isinstance(chosen, PermutedSettings):
+            return str(chosen.tasks), f"{self.classes} in each", shots
+        tasks = len(_class_groups(chosen, self.classes, seed=0))
+        return str(tasks), f"{chosen.first_classes}, then {chosen.classes_per_task}", shots
 
     def settings(self, overrides: Mapping[str, Any]) -> SplitSettings | PermutedSettings:
         """The defaults with `overrides`; a wrong one is a `UserError`."""
@@ -276,6 +287,12 @@ def _draw(pool: Tensor, wanted: int | Literal["all"], name: str, random: torch.G
     return pool[torch.randperm(len(pool), generator=random)[:wanted]]
 
 
+def _mini_imagenet(size: int) -> Dataset:
+    return mini_imagenet.load(
+        min((kept for kept in mini_imagenet.SIZES if kept >= size), default=max(mini_imagenet.SIZES))
+    )
+
+
 PROTOCOLS: dict[str, Protocol] = {
     protocol.name: protocol
     for protocol in (
@@ -283,6 +300,7 @@ PROTOCOLS: dict[str, Protocol] = {
             "split-digits",
             "8x8 digits: 2 classes, then one more in each of 8 tasks, 10 images each",
             "digits",
+            10,
             lambda size: digits.load(),
             SplitSettings(image_size=8),
             {"encoder": "conv-small", "dim": 64, "budget": 10},
@@ -291,6 +309,7 @@ PROTOCOLS: dict[str, Protocol] = {
             "permuted-digits",
             "8x8 digits under 10 pixel orders: all training images in task 1, then 10 of each class",
             "digits",
+            10,
             lambda size: digits.load(),
             PermutedSettings(first_shots="all", image_size=8),
             {"encoder": "mlp-small", "dim": 64, "budget": 1, "budget_per": "class"},
@@ -299,6 +318,7 @@ PROTOCOLS: dict[str, Protocol] = {
             "split-cifar10",
             "CIFAR-10: 2 classes, then one more in each of 8 tasks, 10 images each",
             "cifar10",
+            10,
             lambda size: cifar10.load(),
             SplitSettings(),
             {"encoder": "lenet", "dim": 500, "budget": 10},
@@ -307,6 +327,7 @@ PROTOCOLS: dict[str, Protocol] = {
             "permuted-mnist",
             "MNIST under 50 pixel orders: all training images in task 1, then 10 of each class",
             "mnist",
+            10,
             lambda size: mnist.load(),
             PermutedSettings(first_shots="all", tasks=50, image_size=28),
             {"encoder": "mlp-1000", "dim": 64, "budget": 1, "budget_per": "class"},
@@ -315,7 +336,8 @@ PROTOCOLS: dict[str, Protocol] = {
             "split-mini-imagenet",
             "mini-ImageNet: 10 tasks of 10 classes, 480 images of each in task 1, then 10",
             "mini-imagenet",
-            mini_imagenet.load,
+            100,
+            _mini_imagenet,
             SplitSettings(first_shots=480, first_classes=10, classes_per_task=10),
             {"encoder": "conv5", "dim": 500, "budget": 100, "epochs": 20},
         ),
@@ -323,7 +345,8 @@ PROTOCOLS: dict[str, Protocol] = {
             "fscil-mini-imagenet",
             "mini-ImageNet: all images of 60 base classes, then 8 sessions of 5 classes with 5 images each",
             "mini-imagenet",
-            mini_imagenet.load,
+            100,
+            _mini_imagenet,
             SplitSettings(shots=5, first_shots="all", first_classes=60, classes_per_task=5),
             {"encoder": "conv5", "dim": 500, "budget": 100, "epochs": 20},
         ),
@@ -339,6 +362,7 @@ def get(name: str) -> Protocol:
             name,
             f"the photos in {path}",
             path,
+            0,
             lambda size: folder.load(Path(path), size),
             SplitSettings() if kind == "split" else PermutedSettings(),
             {"encoder": "lenet", "dim": 500} | ({"budget": 1, "budget_per": "class"} if kind == "permuted" else {}),
