@@ -105,8 +105,8 @@ def test_a_place_where_nothing_can_be_written_is_one_line(protoreplay, tmp_path)
 def test_run_prints_a_summary_and_logs_plain_lines(protoreplay, tmp_path):
     code, out, err = protoreplay("run", "split-digits", "--method", "sgd", *QUICK)
     assert code == 0
-    assert out.startswith("sgd,epochs=2 on split-digits, seed 0: avg ")
-    assert (tmp_path / "runs/split-digits/sgd,epochs=2/seed-0/counts.csv").exists()
+    assert out.startswith("sgd,epochs=2,tasks=3 on split-digits, seed 0: avg ")
+    assert (tmp_path / "runs/split-digits/sgd,epochs=2,tasks=3/seed-0/counts.csv").exists()
     assert [line.split(":")[1].split()[1] for line in err.splitlines()] == ["1/3", "2/3", "3/3"]
     assert "\x1b" not in err
 

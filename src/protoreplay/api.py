@@ -22,6 +22,5 @@ def make_method(name: str, stream: Stream, seed: int = 0, device: str = "cpu", *
 
     `settings` are those of `protoreplay methods show NAME`; what is not given is as the stream's protocol prescribes.
     """
-    recipe = methods.get(name)
-    config = recipe.settings(stream.method_settings, settings, name)
-    return recipe.build(config, Problem(stream.image_shape, stream.num_classes, seed, device))
+    config = methods.configure(name, stream.protocol, settings)
+    return methods.get(name).build(config, Problem(stream.image_shape, stream.num_classes, seed, device))

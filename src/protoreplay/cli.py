@@ -72,10 +72,10 @@ def run(
     from protoreplay.experiments.grid import run_path
     from protoreplay.experiments.progress import for_this_terminal
     from protoreplay.experiments.run import execute
-    from protoreplay.experiments.spec import resolve
+    from protoreplay.experiments.spec import file_name, resolve
 
     spec = resolve(protocol, method, seed, _parse(overrides), _evaluation(evaluation))
-    path = out or run_path(Path("runs") / protocol, spec)
+    path = out or run_path(Path("runs") / file_name(protocol), spec)
     with for_this_terminal() as progress:
         counts = execute(spec, path, progress)
     print(f"{spec.variant} on {protocol}, seed {seed}: avg {average(counts):.1%}, final {final(counts):.1%}  ({path})")

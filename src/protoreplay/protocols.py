@@ -65,14 +65,14 @@ class Stream:
         test: where test images come from.
         plans: the tasks.
         image_size: height and width to which images are brought.
-        method_settings: what the protocol prescribes to every method that has such a setting.
+        protocol: which made it.
     """
 
     train: ImageSet
     test: ImageSet
     plans: tuple[Plan, ...]
     image_size: int
-    method_settings: Mapping[str, Any]
+    protocol: "Protocol"
 
     @property
     def image_shape(self) -> tuple[int, int, int]:
@@ -230,7 +230,7 @@ class Protocol:
             drawn = [_draw(train_pool[c], wanted, names[c], generator(seed, "shots", position, c)) for c in classes]
             tested = torch.cat([test_pool[c] for c in classes])
             plans.append(Plan(classes, torch.cat(drawn).sort().values, tested.sort().values, pixels))
-        return Stream(dataset.train, test, tuple(plans), settings.image_size, self.method_settings)
+        return Stream(dataset.train, test, tuple(plans), settings.image_size, self)
 
 
 def _indices_by_class(images: ImageSet) -> list[Tensor]:

@@ -230,12 +230,12 @@ def test_damaged_files_are_named(tmp_path):
 def test_a_grid_checks_all_folders_before_it_starts(tmp_path):
     names = ["nearest-mean", "sgd"]
     execute(
-        resolve("split-digits", "sgd", 1, {"lr": 0.5, "tasks": 4, "epochs": 1}), tmp_path / "sgd,epochs=1" / "seed-1"
+        resolve("split-digits", "sgd", 1, {"lr": 0.5, "tasks": 4, "epochs": 1}), tmp_path / "sgd,epochs=1,tasks=4" / "seed-1"
     )
     specs = resolve_grid("split-digits", names, [0, 1], {"tasks": 4, "epochs": 1})
     assert [(spec.seed, spec.method) for spec in specs] == [(0, names[0]), (0, names[1]), (1, names[0]), (1, names[1])]
     before = snapshot(tmp_path)
-    with pytest.raises(UserError, match="sgd,epochs=1/seed-1 holds a run with"):
+    with pytest.raises(UserError, match="sgd,epochs=1,tasks=4/seed-1 holds a run with"):
         execute_grid(specs, tmp_path, Progress())
     assert snapshot(tmp_path) == before
     execute_grid(specs, tmp_path / "new", Progress())
@@ -246,7 +246,7 @@ def test_overrides_go_to_whoever_has_the_setting():
     vpr, sgd = resolve_grid("split-digits", ["vpr", "sgd"], [0], {"tau": "2", "shots": "5"})
     assert vpr.method_settings.tau == 2.0
     assert vpr.stream_settings.shots == sgd.stream_settings.shots == 5
-    assert (vpr.variant, sgd.variant) == ("vpr,tau=2", "sgd")
+    assert (vpr.variant, sgd.variant) == ("vpr,shots=5,tau=2", "sgd,shots=5")
     with pytest.raises(UserError, match="unknown setting 'tau' of split-digits with sgd"):
         resolve_grid("split-digits", ["sgd"], [0], {"tau": "2"})
 

@@ -22,11 +22,11 @@ class RunSpec:
     Attributes:
         protocol: the protocol.
         stream_settings: its settings.
-        method: a name of the registry.
+        method: a name of the registry, with its preset (`ewc@tuned`) unless that is the published one.
         method_settings: its settings.
         seed: of the draw and of the method.
         evaluation: on test images, or on validation images cut from the training set.
-        variant: the method's name with the settings that were given for it; names the run's folder.
+        variant: the method's name with the settings that were given; names the run's folder.
     """
 
     protocol: Protocol
@@ -62,6 +62,11 @@ class RunSpec:
         }
 
 
+def file_name(text: str) -> str:
+    """A name for a file or folder that says `text`."""
+    return re.sub(r"[^\w.,=+@-]+", "_", text)
+
+
 def resolve(
     protocol: str, method: str, seed: int, overrides: Mapping[str, Any], evaluation: Evaluation = "test"
 ) -> RunSpec:
@@ -82,8 +87,7 @@ def resolve_grid(
     has is a `UserError`.
     """
     chosen = protocols.get(protocol)
-    recipes = {name: methods.get(name) for name in method_names}
-    fields = {name: recipe.method.Config.model_fields for name, recipe in recipes.items()}
+    fields = {name: methods.get(name).method.Config.model_fields for name in method_names}
     stream_fields = type(chosen.defaults).model_fields
     known = set(stream_fields).union(*fields.values())
     for key in overrides:
@@ -94,10 +98,11 @@ def resolve_grid(
 
     stream_settings = chosen.settings({key: value for key, value in overrides.items() if key in stream_fields})
     specs = []
-    for name, recipe in recipes.items():
+    for name in fields:
         own = {key: value for key, value in overrides.items() if key in fields[name] and key not in stream_fields}
-        settings = recipe.settings(chosen.method_settings, own, name)
-        variant = ",".join([name, *(f"{key}={value}" for key, value in sorted(own.items()))])
-        variant = re.sub(r"[^\w.,=+-]", "_", variant)
+        settings = methods.configure(name, chosen, own)
+        given = {key: overrides[key] for key in sorted(overrides) if key in own or key in stream_fields}
+        given |= {"eval": evaluation} if evaluation != "test" else {}
+        variant = file_name(",".join([name, *(f"{key}={value}" for key, value in given.items())]))
         specs += [RunSpec(chosen, stream_settings, name, settings, seed, evaluation, variant) for seed in seeds]
     return sorted(specs, key=lambda spec: seeds.index(spec.seed))

@@ -4,14 +4,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from protoreplay.methods import presets
 from protoreplay.methods.base import LedgerItem, Method, Problem, Report, silent
 from protoreplay.methods.joint import Joint
 from protoreplay.methods.nearest_mean import NearestMean
 from protoreplay.methods.sgd import SGD
 from protoreplay.methods.vpr import PAPER, VPR
+from protoreplay.protocols import Protocol
 from protoreplay.settings import Settings, unknown
 
-__all__ = ["REGISTRY", "LedgerItem", "Method", "Problem", "Recipe", "Report", "get", "silent"]
+__all__ = ["REGISTRY", "LedgerItem", "Method", "Problem", "Recipe", "Report", "configure", "get", "silent"]
 
 
 @dataclass(frozen=True)
@@ -27,6 +29,11 @@ class Recipe:
     method: type[Method[Any]]
     note: str = ""
     preset: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def search(self) -> Mapping[str, tuple[Any, ...]]:
+        """The values that `protoreplay tune` tries, by setting."""
+        return self.method.search
 
     @property
     def summary(self) -> str:
@@ -60,7 +67,14 @@ REGISTRY: dict[str, Recipe] = {
 
 
 def get(name: str) -> Recipe:
-    """The recipe called `name`, or a `UserError` that lists them."""
-    if name not in REGISTRY:
-        raise unknown("method", name, REGISTRY)
-    return REGISTRY[name]
+    """The recipe called `name`, whatever its preset, or a `UserError` that lists them."""
+    method, _ = presets.split_name(name)
+    if method not in REGISTRY:
+        raise unknown("method", method, REGISTRY)
+    return REGISTRY[method]
+
+
+def configure(name: str, protocol: Protocol, overrides: Mapping[str, Any]) -> Settings:
+    """The settings of `NAME` or `NAME@PRESET` on a protocol, with `overrides`; a wrong one is a `UserError`."""
+    preset = presets.settings(*presets.split_name(name), protocol.name)
+    return get(name).settings({**protocol.method_settings, **preset}, overrides, name)

@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import torch
 from pydantic import Field, field_validator
@@ -75,11 +75,13 @@ C = TypeVar("C", bound=Settings)
 class Method(ABC, Generic[C]):
     """A learner of a stream of tasks.
 
-    Everything carried from task to task is in `tensors()`: what is saved, restored and counted.
+    Everything carried from task to task is in `tensors()`: what is saved, restored and counted. `search` names the
+    values that are tried when settings are tuned.
     """
 
     Config: ClassVar[type[Settings]]
     summary: ClassVar[str]
+    search: ClassVar[Mapping[str, tuple[Any, ...]]] = {}
 
     def __init__(self, config: C, problem: Problem) -> None:
         """Store the arguments; subclasses add what they carry."""

@@ -1,5 +1,8 @@
 """Plain fine-tuning: each task trained as if it were the only one."""
 
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
 import torch
 from pydantic import Field
 
@@ -20,6 +23,7 @@ class SGD(LinearMethod[SGDConfig]):
 
     Config = SGDConfig
     summary = "plain fine-tuning, nothing against forgetting"
+    search: ClassVar[Mapping[str, tuple[Any, ...]]] = {"lr": (1e-3, 3e-3, 1e-2, 3e-2, 1e-1)}
 
     def learn(self, task: Task, report: Report = silent) -> None:
         """Train on the task's images, among all classes seen so far."""

@@ -1,0 +1,1 @@
+"""Looks at methods and finished runs: what they keep, what moves, what each ingredient is worth."""

@@ -1,0 +1,56 @@
+"""What each method carries from task to task, counted on real objects."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from protoreplay import methods
+from protoreplay.methods import LedgerItem, Method, Problem
+from protoreplay.methods.vpr import VPR
+from protoreplay.protocols import Protocol
+
+PAPER_REGULARISERS = ("l2", "online-ewc", "si", "mas")
+
+
+@dataclass(frozen=True)
+class Memory:
+    """One method after all tasks: its ledger, and what the paper's way of counting gives (None: not in its table)."""
+
+    method: str
+    ledger: list[LedgerItem]
+    paper: int | None
+
+    @property
+    def numbers(self) -> int:
+        """All numbers kept."""
+        return sum(item.numbers for item in self.ledger)
+
+    @property
+    def bytes(self) -> int:
+        """All bytes kept."""
+        return sum(item.bytes for item in self.ledger)
+
+
+def measure(protocol: Protocol, names: list[str]) -> list[Memory]:
+    """Take each method through all tasks of the stream without training, and count what it keeps at the end."""
+    stream = protocol.stream(seed=0)
+    problem = Problem(stream.image_shape, stream.num_classes)
+    measured = []
+    for name in names:
+        recipe = methods.get(name)
+        untrained = {"epochs": 0} if "epochs" in recipe.method.Config.model_fields else {}
+        method = recipe.build(methods.configure(name, protocol, untrained), problem)
+        for task in stream:
+            method.learn(task)
+        measured.append(Memory(name, method.ledger(), _papers_count(name, method)))
+    return measured
+
+
+def _papers_count(name: str, method: Method[Any]) -> int | None:
+    """The paper's table: weights without biases; twice for regularisers; for VPR its images and last prototypes."""
+    weights = sum(p.numel() for p in method.network.parameters() if p.ndim > 1) if hasattr(method, "network") else 0
+    if name in PAPER_REGULARISERS:
+        return 2 * weights
+    if isinstance(method, VPR):
+        last = method.banks[-1].gaussian
+        return weights + method.memory.images.numel() + last.mean.numel() + last.logvar.numel()
+    return None

@@ -1,0 +1,55 @@
+"""Settings chosen on validation images cut from the training data of the first two tasks."""
+
+import itertools
+import statistics
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from protoreplay import methods
+from protoreplay.errors import UserError
+from protoreplay.evaluation import average
+from protoreplay.experiments.grid import execute_grid, run_path
+from protoreplay.experiments.progress import Progress
+from protoreplay.experiments.run import execute
+from protoreplay.experiments.spec import RunSpec, resolve_grid
+
+FIRST_SEED = 1000
+TASKS = 2
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One candidate: its settings, and its mean average accuracy over the seeds."""
+
+    settings: Mapping[str, Any]
+    accuracy: float
+
+
+def tune(protocol: str, method: str, seeds: int, root: Path, progress: Progress) -> list[Trial]:
+    """Run every candidate of the method's grid on the validation streams; the best first, ties in the grid's order.
+
+    The runs live in `root` and are continued or reused like any others.
+    """
+    search = methods.get(method).search
+    if not search:
+        raise UserError(f"{method} has no settings to search: {', '.join(searchable())} have")
+    candidates = [dict(zip(search, values, strict=True)) for values in itertools.product(*search.values())]
+    grids = [_grid(protocol, method, seeds, candidate) for candidate in candidates]
+    execute_grid([spec for grid in grids for spec in grid], root, progress)
+    trials = []
+    for candidate, grid in zip(candidates, grids, strict=True):
+        scores = [average(execute(spec, run_path(root, spec))) for spec in grid]
+        trials.append(Trial(candidate, statistics.mean(scores)))
+    return sorted(trials, key=lambda trial: -trial.accuracy)
+
+
+def searchable() -> list[str]:
+    """The methods with something to search."""
+    return [name for name, recipe in methods.REGISTRY.items() if recipe.search]
+
+
+def _grid(protocol: str, method: str, seeds: int, candidate: Mapping[str, Any]) -> list[RunSpec]:
+    chosen = list(range(FIRST_SEED, FIRST_SEED + seeds))
+    return resolve_grid(protocol, [method], chosen, {"tasks": TASKS, **candidate}, "validation")

@@ -1,0 +1,60 @@
+"""Settings of methods for protocols: the published ones, and those chosen on validation images.
+
+A method is named `NAME` (published settings) or `NAME@PRESET`.
+"""
+
+import functools
+import json
+from importlib import resources
+from typing import Any
+
+from protoreplay.errors import UserError
+from protoreplay.settings import unknown
+
+PRESETS = ("published", "tuned")
+
+# METHOD section 3: learning rate / strength of permuted-mnist, split-cifar10, split-mini-imagenet.
+_LEARNING_RATES = {"sgd": (1e-3, 1e-2, 1e-3)}
+_STRENGTHS = {
+    "l2": (0.02, 100, 100),
+    "ewc": (120, 600, 600),
+    "online-ewc": (250, 100, 100),
+    "si": (10, 600, 600),
+    "mas": (0.1, 1, 1),
+}
+_COLUMNS = ("permuted-mnist", "split-cifar10", "split-mini-imagenet")
+
+
+def split_name(name: str) -> tuple[str, str]:
+    """`ewc@tuned` as method and preset; without one it is `published`."""
+    method, separator, preset = name.partition("@")
+    if separator and preset not in PRESETS:
+        raise unknown("preset", preset, list(PRESETS), f" in {name}")
+    return method, preset or "published"
+
+
+def settings(method: str, preset: str, protocol: str) -> dict[str, Any]:
+    """What the preset says of a method on a protocol; of published settings, none means its own defaults."""
+    if preset == "tuned":
+        found = tuned().get(protocol, {}).get(method)
+        if found is None:
+            remedy = f"find them with `protoreplay tune {protocol} --method {method}`"
+            raise UserError(f"there are no tuned settings of {method} for {protocol}: {remedy}")
+        return dict(found["settings"])
+    if protocol not in _COLUMNS:
+        return {}
+    column = _COLUMNS.index(protocol)
+    chosen: dict[str, Any] = {}
+    if method in _LEARNING_RATES:
+        chosen["lr"] = _LEARNING_RATES[method][column]
+    if method in _STRENGTHS:
+        chosen |= {"lr": 1e-4 if protocol == "permuted-mnist" else 1e-3, "strength": _STRENGTHS[method][column]}
+    return chosen
+
+
+@functools.cache
+def tuned() -> dict[str, dict[str, dict[str, Any]]]:
+    """By protocol and method: the settings found, and how they were found."""
+    text = resources.files("protoreplay.methods").joinpath("tuned.json").read_text()
+    parsed: dict[str, dict[str, dict[str, Any]]] = json.loads(text)
+    return parsed
