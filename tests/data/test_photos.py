@@ -117,6 +117,15 @@ def test_unreadable_files_are_reported_by_name_and_skipped(tmp_path, capsys):
         assert line.startswith(str(path / "a") + "/" + start)
 
 
+def test_pillow_s_warnings_are_not_shown_and_its_limit_holds(tmp_path, monkeypatch):
+    path = photos(tmp_path, one=[fakes.picture(plain(RED, (60, 40)))])
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 1500)  # it warns from here on and refuses from the double on
+    assert len(folder.read(path, 8, pytest.fail)) == 1
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 1000)
+    with pytest.raises(UserError, match="no readable photo"):
+        folder.read(path, 8, lambda line: None)
+
+
 def test_many_cuts_and_flips_never_crash(tmp_path):
     random = np.random.default_rng(0)
     exif = Image.Exif()
