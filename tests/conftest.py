@@ -1,6 +1,7 @@
 import pytest
 import torch
 
+from protoreplay.data import cache, catalog
 from protoreplay.protocols import Task
 
 
@@ -19,3 +20,32 @@ def toy_task(position: int, classes: tuple[int, ...], shots: int = 4, size: int 
     images = patterns[labels][:, None, None, :].expand(-1, 1, size, -1)
     noise = torch.randint(0, 100, images.shape, generator=random)
     return Task(position, classes, (images + noise).to(torch.uint8), labels)
+
+
+@pytest.fixture(scope="session")
+def _small_cache(tmp_path_factory):
+    """A cache with a small stand-in for every dataset: the real shapes and classes, random pixels."""
+    place = tmp_path_factory.mktemp("data")
+    shapes = {"mnist": ({"": (1, 28, 28)}, 10), "cifar10": ({"": (3, 32, 32)}, 10)}
+    shapes["mini-imagenet"] = ({"_32": (3, 32, 32), "_84": (3, 84, 84)}, 100)
+    random = torch.Generator().manual_seed(0)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PROTOREPLAY_DATA", str(place))
+        for name, (sizes, classes) in shapes.items():
+            tensors = {}
+            for part, per_class in (("train", 14), ("test", 5)):
+                labels = torch.arange(classes).repeat(per_class)
+                tensors[f"{part}_labels"] = labels[torch.randperm(len(labels), generator=random)]
+                for suffix, shape in sizes.items():
+                    pixels = torch.randint(0, 256, (len(labels), *shape), generator=random)
+                    tensors[f"{part}_images{suffix}"] = pixels.to(torch.uint8)
+            file = catalog.cache_file(name)
+            with file.locked(print) as work:
+                file.store(cache.Content(tensors, tuple(f"class {c}" for c in range(classes)), "a stand-in"), work)
+    return place
+
+
+@pytest.fixture
+def small_cache(_small_cache, monkeypatch):
+    monkeypatch.setenv("PROTOREPLAY_DATA", str(_small_cache))
+    return _small_cache

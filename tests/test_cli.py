@@ -5,9 +5,12 @@ import subprocess
 import sys
 import time
 
+import numpy as np
 import pytest
+from PIL import Image
 
 from protoreplay import cli
+from protoreplay.protocols import PROTOCOLS
 
 QUICK = ["--set", "tasks=3", "--set", "epochs=2"]
 
@@ -42,11 +45,14 @@ def program(*words, **options):
             "unknown setting 'taau' of split-digits with vpr (did you mean tau?)",
         ),
         (["run", "split-digits", "--set", "tau"], "--set tau: write KEY=VALUE"),
-        (["run", "split-digits", "--set", "encoder=vgg"], "vpr: encoder=vgg: known encoders: conv-small, mlp-small"),
+        (
+            ["run", "split-digits", "--set", "encoder=vgg"],
+            "vpr: encoder=vgg: known encoders: conv-small, conv5, lenet, mlp-1000, mlp-small",
+        ),
         (["run", "split-digits", "--method", "vrp"], "unknown method 'vrp' (did you mean vpr?); known: joint, "),
         (
             ["run", "split-digit"],
-            "unknown protocol 'split-digit' (did you mean split-digits?); known: permuted-digits, ",
+            "unknown protocol 'split-digit' (did you mean split-digits?); known: fscil-mini-imagenet, ",
         ),
         (["run", "split-digits", "--seed", "-1"], "seed -1: seeds are 0 or above"),
         (["run", "split-digits", "--seed", "one"], "Invalid value for '--seed': Input should be a valid integer"),
@@ -63,6 +69,8 @@ def program(*words, **options):
         (["table", "."], ". holds no finished run (0 unfinished)"),
         (["table", ".", "--format", "xml"], "unknown format 'xml'; known: csv, json, md, text"),
         (["report", "nowhere"], "nowhere is not a folder"),
+        (["protocols", "show", "split-digits", "-o", "x.doc"], "x.doc: a figure's name ends in one of"),
+        (["run", "split:nowhere"], "nowhere is not a folder"),
         (["methods", "show", "vrp"], "unknown method 'vrp'"),
         (["protocols", "show", "digits"], "unknown protocol 'digits'"),
     ],
@@ -125,18 +133,36 @@ def test_bench_then_every_format_of_the_table(protoreplay):
     assert all(line.count("|") == out.splitlines()[0].count("|") for line in out.splitlines())
 
 
-def test_lists_and_settings(protoreplay):
+def test_lists_and_settings(protoreplay, monkeypatch, tmp_path):
+    monkeypatch.setenv("PROTOREPLAY_DATA", str(tmp_path / "empty"))
     code, out, _ = protoreplay("methods")
     assert code == 0
     assert [line.split()[0] for line in out.splitlines()] == ["vpr", "vpr-paper", "sgd", "nearest-mean", "joint"]
     code, out, _ = protoreplay("protocols")
-    assert [line.split()[0] for line in out.splitlines()] == ["split-digits", "permuted-digits"]
+    assert [line.split()[0] for line in out.splitlines()] == ["name", *PROTOCOLS, "split:FOLDER", "permuted:FOLDER"]
+    assert "cifar10, missing: protoreplay data get cifar10" in out
     code, out, _ = protoreplay("methods", "show", "vpr")
     assert "tau=1.0" in out
     assert "Temperature" in out
     code, out, _ = protoreplay("protocols", "show", "permuted-digits")
     assert "first_shots=all" in out
     assert "encoder=mlp-small" in out
+
+
+@pytest.mark.parametrize("protocol", ["permuted-digits", "split-cifar10", "permuted-mnist", "fscil-mini-imagenet"])
+def test_a_picture_of_the_task_stream(protoreplay, small_cache, tmp_path, protocol):
+    assert protoreplay("protocols", "show", protocol, "--seed", "1", "-o", "stream.png")[0] == 0
+    with Image.open(tmp_path / "stream.png") as picture:
+        assert picture.width > 1000
+        assert np.asarray(picture.convert("L")).std() > 20
+
+
+def test_data_that_is_not_there_is_one_line_with_the_remedy(protoreplay, monkeypatch, tmp_path):
+    monkeypatch.setenv("PROTOREPLAY_DATA", str(tmp_path / "empty"))
+    code, _, err = protoreplay("run", "split-cifar10")
+    assert code == 2
+    assert err == "protoreplay: cifar10 is not on this machine: get it with `protoreplay data get cifar10`\n"
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_version_and_help(protoreplay):

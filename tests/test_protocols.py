@@ -1,11 +1,17 @@
+import dataclasses
+import hashlib
+
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from PIL import Image
 
-from protoreplay import make_stream
+from protoreplay import evaluate, make_method, make_stream
 from protoreplay.data import ImageSet, digits
 from protoreplay.errors import UserError
+from protoreplay.methods import REGISTRY
 from protoreplay.protocols import PROTOCOLS, Task
 
 
@@ -64,16 +70,21 @@ def test_permuted_digits_bring_all_classes_in_ten_pixel_orders():
     assert len(orders) == 9
 
 
-@pytest.mark.parametrize("name", PROTOCOLS)
-def test_same_seed_same_draw_other_seed_other_draw(name):
-    assert make_stream(name, seed=5).shots() == make_stream(name, seed=5).shots()
-    assert make_stream(name, seed=5).shots() != make_stream(name, seed=6).shots()
+@pytest.fixture(params=PROTOCOLS)
+def stream_of(request, small_cache):
+    """Makes streams of each protocol; of its many images only the few that the stand-ins have."""
+    few = {"first_shots": 12} if request.param == "split-mini-imagenet" else {}
+    return lambda *args, **settings: make_stream(request.param, *args, **{**few, **settings})
 
 
-@pytest.mark.parametrize("name", PROTOCOLS)
-def test_shots_repeat_the_draw(name):
-    stream = make_stream(name, seed=2)
-    train = digits.load().train
+def test_same_seed_same_draw_other_seed_other_draw(stream_of):
+    assert stream_of(5).shots() == stream_of(5).shots()
+    assert stream_of(5).shots() != stream_of(6).shots()
+
+
+def test_shots_repeat_the_draw(stream_of):
+    stream = stream_of(2)
+    train = stream.train
     for shots, task in zip(stream.shots(), stream, strict=True):
         images = train.images[shots["train"]]
         if shots["pixels"]:
@@ -81,6 +92,7 @@ def test_shots_repeat_the_draw(name):
         assert torch.equal(images, task.images)
         assert train.labels[shots["train"]].tolist() == task.labels.tolist()
         assert shots["classes"] == list(task.classes)
+        assert shots["sha256"] == hashlib.sha256(images.numpy().tobytes()).hexdigest()
 
 
 @settings(deadline=None, max_examples=40)
@@ -108,16 +120,106 @@ def test_the_shots_of_a_class_do_not_depend_on_other_numbers():
     assert few.shots() == usual.shots()[:2]
 
 
-@pytest.mark.parametrize("name", PROTOCOLS)
-def test_validation_streams_never_touch_test_images(name):
-    stream = make_stream(name, seed=1000, evaluation="validation")
-    train = digits.load().train
-    assert stream.test is train
+def test_validation_streams_never_touch_test_images(stream_of):
+    stream = stream_of(1000, evaluation="validation")
+    assert stream.test is stream.train
     shots = {index for plan in stream.plans for index in plan.train.tolist()}
     held_out = {index for plan in stream.plans for index in plan.test.tolist()}
     assert not shots & held_out
     for plan in stream.plans:
-        assert train.labels[plan.test].bincount(minlength=10)[list(plan.classes)].tolist() == [50] * len(plan.classes)
+        per_class = stream.train.labels[plan.test].bincount(minlength=stream.num_classes)[list(plan.classes)]
+        assert per_class.tolist() == [50 if stream.num_classes == 10 and stream.image_size == 8 else 5] * len(
+            plan.classes
+        )
+        assert set(stream.train.labels[plan.train].tolist()) == set(plan.classes)
+
+
+def test_the_papers_protocols_are_as_in_its_table(small_cache):
+    cifar = make_stream("split-cifar10")
+    assert [task.classes for task in cifar] == [(0, 1), *[(c,) for c in range(2, 10)]]
+    assert cifar.image_shape == (3, 32, 32)
+    mnist = make_stream("permuted-mnist")
+    assert (len(mnist), mnist.image_shape) == (50, (1, 28, 28))
+    assert [len(mnist.task(position).labels) for position in (1, 2, 50)] == [140, 100, 100]
+    assert len({tuple(plan.pixels.tolist()) for plan in mnist.plans[1:]}) == 49
+    mini = make_stream("split-mini-imagenet", first_shots=12)
+    assert [len(task.classes) for task in mini] == [10] * 10
+    assert [len(task.labels) for task in mini][:2] == [120, 100]
+    few_shot = make_stream("fscil-mini-imagenet")
+    assert [len(task.classes) for task in few_shot] == [60, *[5] * 8]
+    assert [len(task.labels) for task in few_shot][:2] == [60 * 14, 25]
+
+
+def test_images_come_at_any_size(small_cache):
+    for name, size in [("split-mini-imagenet", 84), ("split-mini-imagenet", 48), ("split-cifar10", 16)]:
+        few = {"first_shots": 3, "shots": 3} if "mini" in name else {}
+        stream = make_stream(name, image_size=size, **few)
+        assert stream.image_shape == (3, size, size)
+        assert stream.task(2).images.shape[1:] == (3, size, size)
+        assert stream.test_set(1)[0].shape[1:] == (3, size, size)
+        assert stream.task(1).images.dtype == torch.uint8
+    exact = make_stream("split-mini-imagenet", image_size=84, first_shots=3)
+    assert torch.equal(exact.task(1).images, exact.train.images[exact.plans[0].train])
+    assert len(make_stream("permuted-digits", image_size=16).plans[1].pixels) == 256
+
+
+def test_resizing_keeps_a_flat_image_flat_and_the_mean(small_cache):
+    stream = make_stream("split-cifar10", image_size=16)
+    images = stream.train.images[stream.plans[0].train].float()
+    assert (stream.task(1).images.float().mean((2, 3)) - images.mean((2, 3))).abs().max() < 3
+
+
+@pytest.mark.parametrize("kind", ["split", "permuted"])
+def test_a_folder_of_photos_is_a_stream(tmp_path, kind):
+    for label, colour in enumerate(["red", "green", "blue"]):
+        (tmp_path / colour).mkdir()
+        for number in range(6):
+            pixels = np.full((20, 30, 3), 10 * number, np.uint8)
+            pixels[:, :, label] = 200
+            Image.fromarray(pixels).save(tmp_path / colour / f"{number}.png")
+    stream = make_stream(f"{kind}:{tmp_path}", shots=3, image_size=16, **({"tasks": 3} if kind == "permuted" else {}))
+    assert stream.train.class_names == ("blue", "green", "red")
+    assert [task.classes for task in stream] == ([(0, 1), (2,)] if kind == "split" else [(0, 1, 2)] * 3)
+    assert stream.task(2).images.shape == ((3 if kind == "split" else 9), 3, 16, 16)
+    method = make_method("nearest-mean", stream)
+    for task in stream:
+        method.learn(task)
+    images, labels = stream.test_set(1)
+    assert (method.predict(images) == labels).all()
+    with pytest.raises(UserError, match="9 shots of class 'blue' are asked for: it has 4 training images"):
+        make_stream(f"{kind}:{tmp_path}", shots=9)
+
+
+def guarded(stream, seed):
+    """The same stream, with every training image outside the draw, and every test image, replaced by noise."""
+    random = torch.Generator().manual_seed(seed)
+    drawn = torch.cat([plan.train for plan in stream.plans]).unique()
+    images = torch.randint(0, 256, stream.train.images.shape, generator=random).to(torch.uint8)
+    images[drawn] = stream.train.images[drawn]
+    tests = torch.randint(0, 256, stream.test.images.shape, generator=random).to(torch.uint8)
+    return dataclasses.replace(
+        stream,
+        train=dataclasses.replace(stream.train, images=images),
+        test=dataclasses.replace(stream.test, images=tests),
+    )
+
+
+@pytest.mark.parametrize("method_name", REGISTRY)
+@pytest.mark.parametrize("name", ["split-digits", "permuted-digits"])
+def test_no_method_learns_from_anything_but_the_draw(method_name, name):
+    """Noise in place of every image that was not drawn changes nothing of what is learned."""
+    stream = make_stream(name, seed=3, tasks=2, first_shots=5, shots=5)
+    quick = {key: 2 for key in ("epochs", "samples") if key in REGISTRY[method_name].method.Config.model_fields}
+    states = []
+    for variant in (stream, guarded(stream, 1), guarded(stream, 2)):
+        method = make_method(method_name, variant, **quick)
+        for task in variant:
+            method.learn(task)
+            evaluate(method, variant, task.position)
+        states.append(method.state())
+    for state in states[1:]:
+        assert all(torch.equal(state[key], states[0][key]) for key in states[0])
+    assert not torch.equal(guarded(stream, 1).train.images, guarded(stream, 2).train.images)
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """The commands. Each checks its input, calls the library and prints; heavy parts are imported when needed."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -157,26 +157,47 @@ def show_method(name: Annotated[str, typer.Argument(metavar="METHOD")]) -> None:
 @protocols_app.callback()
 def _protocols(context: typer.Context) -> None:
     if context.invoked_subcommand is None:
+        from protoreplay.data.catalog import CATALOG
         from protoreplay.protocols import PROTOCOLS
 
-        _print_columns([(p.name, f"{p.kind}: {p.summary}") for p in PROTOCOLS.values()])
+        rows = [("name", "kind", "tasks", "classes", "images per class", "data")]
+        for protocol in PROTOCOLS.values():
+            file = CATALOG[protocol.data].file
+            here = file is None or file.path.exists()
+            state = f"{protocol.data}, here" if here or file is None else f"{protocol.data}, missing: {file.remedy}"
+            rows.append((protocol.name, protocol.kind, *protocol.outline(), state))
+        rows += [("split:FOLDER", "incremental class", "", "", "", "your photos, one sub-folder per class")]
+        rows += [("permuted:FOLDER", "incremental domain", "", "", "", "your photos, one sub-folder per class")]
+        _print_columns(rows)
 
 
 @protocols_app.command("show")
-def show_protocol(name: Annotated[str, typer.Argument(metavar="PROTOCOL")]) -> None:
-    """Print a protocol's settings with their defaults, and what it prescribes to methods."""
+def show_protocol(
+    name: ProtocolName,
+    seed: Annotated[int, typer.Option(help="Of the draw in the picture.")] = 0,
+    overrides: Overrides = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Draw the task stream into this file (.png, .pdf, .svg).")
+    ] = None,
+) -> None:
+    """Print a protocol's settings and what it prescribes to methods; with -o, draw its tasks."""
     from protoreplay import protocols
 
     protocol = protocols.get(name)
+    settings = protocol.settings(_parse(overrides))
+    if output:
+        from protoreplay.report import figures, streams
+
+        figures.save(streams.draw(protocol.stream(seed, settings), f"{name}, seed {seed}"), output)
     print(f"{name}: {protocol.kind}; {protocol.summary}")
-    _print_settings(protocol.defaults)
+    _print_settings(settings)
     print("methods use", ", ".join(f"{key}={value}" for key, value in protocol.method_settings.items()))
 
 
-def _print_columns(lines: list[tuple[str, str]]) -> None:
-    width = max(len(name) for name, _ in lines)
-    for name, text in lines:
-        print(f"{name.ljust(width)}  {text}")
+def _print_columns(rows: Sequence[tuple[str, ...]]) -> None:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
 
 
 def _print_settings(settings: "BaseModel") -> None:

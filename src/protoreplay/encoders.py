@@ -1,5 +1,6 @@
 """Networks that turn images into features, and the head that emits mu and logvar."""
 
+import math
 from collections.abc import Callable
 from typing import cast
 
@@ -10,7 +11,7 @@ ImageShape = tuple[int, int, int]
 
 
 class Normalise(nn.Module):
-    """uint8 images N x C x H x W to floats in [-1, 1]: constants, so no image outside the drawn shots is used."""
+    """Pixels of 0..255, N x C x H x W, to floats in [-1, 1]: by constants, so no image but the given is needed."""
 
     def forward(self, images: Tensor) -> Tensor:
         """Scale."""
@@ -36,18 +37,65 @@ def conv_small(shape: ImageShape) -> nn.Sequential:
 
 def mlp_small(shape: ImageShape) -> nn.Sequential:
     """Two hidden layers of 128, for permuted pixels."""
-    channels, height, width = shape
     return nn.Sequential(
         Normalise(),
         nn.Flatten(),
-        nn.Linear(channels * height * width, 128),
+        nn.Linear(math.prod(shape), 128),
         nn.ReLU(),
         nn.Linear(128, 128),
         nn.ReLU(),
     )
 
 
-ENCODERS: dict[str, Callable[[ImageShape], nn.Sequential]] = {"conv-small": conv_small, "mlp-small": mlp_small}
+def mlp_1000(shape: ImageShape) -> nn.Sequential:
+    """The paper's network for permuted MNIST: two hidden layers of 1000."""
+    return nn.Sequential(
+        Normalise(),
+        nn.Flatten(),
+        nn.Linear(math.prod(shape), 1000),
+        nn.ReLU(),
+        nn.Linear(1000, 1000),
+        nn.ReLU(),
+    )
+
+
+def lenet(shape: ImageShape) -> nn.Sequential:
+    """The paper's network for CIFAR-10: two 5 x 5 convolutions of 20 and 50, each pooled, and a hidden layer of 500."""
+    channels, height, width = shape
+    return nn.Sequential(
+        Normalise(),
+        nn.Conv2d(channels, 20, 5, padding=2),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Conv2d(20, 50, 5, padding=2),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Flatten(),
+        nn.Linear(50 * (height // 4) * (width // 4), 500),
+        nn.ReLU(),
+    )
+
+
+def conv5(shape: ImageShape) -> nn.Sequential:
+    """The paper's network for mini-ImageNet: five 3 x 3 convolutions, four pooled, and a hidden layer of 500."""
+    channels, height, width = shape
+    layers: list[nn.Module] = [Normalise()]
+    for number, filters in enumerate((64, 128, 128, 256, 256)):
+        layers += [nn.Conv2d(channels, filters, 3, padding=1), nn.ReLU()]
+        if number < 4:
+            layers.append(nn.MaxPool2d(2))
+        channels = filters
+    return nn.Sequential(*layers, nn.Flatten(), nn.Linear(channels * (height // 16) * (width // 16), 500), nn.ReLU())
+
+
+ENCODERS: dict[str, Callable[[ImageShape], nn.Sequential]] = {
+    "conv-small": conv_small,
+    "mlp-small": mlp_small,
+    "lenet": lenet,
+    "mlp-1000": mlp_1000,
+    "conv5": conv5,
+}
+"""By name; each takes channels, height and width. Pooling halves: images must not be smaller than what is pooled."""
 
 
 class Network(nn.Module):
@@ -76,11 +124,11 @@ class Network(nn.Module):
                 _draw_weights(module, generator)
 
     def forward(self, images: Tensor) -> Tensor:
-        """uint8 N x C x H x W to N x outputs."""
+        """Pixels of 0..255, N x C x H x W, to N x outputs."""
         return cast(Tensor, self.head(self.trunk(images)))
 
     def gaussian(self, images: Tensor) -> tuple[Tensor, Tensor]:
-        """uint8 N x C x H x W to mean and log-variance, each N x (outputs / 2)."""
+        """Pixels of 0..255, N x C x H x W, to mean and log-variance, each N x (outputs / 2)."""
         mean, logvar = self(images).chunk(2, dim=1)
         return mean, logvar
 

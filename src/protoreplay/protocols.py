@@ -4,15 +4,18 @@ Two kinds of stream. *Incremental class*: every task brings classes never seen b
 classes come back in every task with their pixels in another order, and the task is not known at test time.
 """
 
+import hashlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal
 
 import torch
 from pydantic import Field
 from torch import Tensor
+from torch.nn import functional
 
-from protoreplay.data import Dataset, ImageSet, digits
+from protoreplay.data import Dataset, ImageSet, cifar10, digits, folder, mini_imagenet, mnist
 from protoreplay.errors import UserError
 from protoreplay.rng import generator
 from protoreplay.settings import Settings, unknown
@@ -45,7 +48,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Plan:
-    """One task as indices into the stream's image sets: `train` and `test` are int64 vectors, `pixels` an order."""
+    """One task as ascending indices into the stream's image sets (int64 vectors), and the order of its pixels."""
 
     classes: tuple[int, ...]
     train: Tensor
@@ -61,19 +64,20 @@ class Stream:
         train: where training images come from.
         test: where test images come from.
         plans: the tasks.
+        image_size: height and width to which images are brought.
         method_settings: what the protocol prescribes to every method that has such a setting.
     """
 
     train: ImageSet
     test: ImageSet
     plans: tuple[Plan, ...]
+    image_size: int
     method_settings: Mapping[str, Any]
 
     @property
     def image_shape(self) -> tuple[int, int, int]:
         """Channels, height, width."""
-        channels, height, width = self.train.images.shape[1:]
-        return channels, height, width
+        return self.train.images.shape[1], self.image_size, self.image_size
 
     @property
     def num_classes(self) -> int:
@@ -96,32 +100,39 @@ class Stream:
     def task(self, position: int) -> Task:
         """The training data of the task at `position` (from 1)."""
         plan = self.plans[position - 1]
-        images, labels = _gather(self.train, plan.train, plan.pixels)
-        return Task(position, plan.classes, images, labels)
+        return Task(position, plan.classes, *self._gather(self.train, plan.train, plan.pixels))
 
     def test_set(self, position: int) -> tuple[Tensor, Tensor]:
         """Images (uint8, N x C x H x W) and labels (int64, N) on which the task at `position` is tested."""
         plan = self.plans[position - 1]
-        return _gather(self.test, plan.test, plan.pixels)
+        return self._gather(self.test, plan.test, plan.pixels)
 
     def shots(self) -> list[dict[str, Any]]:
-        """The draw, ready for JSON: for each task its classes, its indices into the training set, its pixel order."""
+        """The draw, ready for JSON: each task's classes, indices into the training set, pixel order, and a digest.
+
+        The digest is the SHA-256 of the task's images as they are learned: with it, a draw is known to be repeated.
+        """
         return [
             {
-                "task": position,
-                "classes": list(plan.classes),
+                "task": task.position,
+                "classes": list(task.classes),
                 "train": plan.train.tolist(),
                 "pixels": None if plan.pixels is None else plan.pixels.tolist(),
+                "sha256": hashlib.sha256(task.images.numpy().data).hexdigest(),
             }
-            for position, plan in enumerate(self.plans, start=1)
+            for task, plan in zip(self, self.plans, strict=True)
         ]
 
-
-def _gather(images: ImageSet, indices: Tensor, pixels: Tensor | None) -> tuple[Tensor, Tensor]:
-    chosen = images.images[indices]
-    if pixels is not None:
-        chosen = chosen.flatten(2)[:, :, pixels].view_as(chosen)
-    return chosen, images.labels[indices]
+    def _gather(self, source: ImageSet, indices: Tensor, pixels: Tensor | None) -> tuple[Tensor, Tensor]:
+        if len(indices) == len(source) and pixels is None and self.image_size == source.images.shape[-1]:
+            return source.images, source.labels
+        images = source.images[indices]
+        if self.image_size != images.shape[-1]:
+            resized = functional.interpolate(images.float(), size=self.image_size, mode="bilinear", antialias=True)
+            images = resized.round_().clamp_(0, 255).to(torch.uint8)
+        if pixels is not None:
+            images = images.flatten(2)[:, :, pixels].view_as(images)
+        return images, source.labels[indices]
 
 
 class StreamSettings(Settings):
@@ -133,6 +144,8 @@ class StreamSettings(Settings):
     """Training images per class in the first task: a number, `same` as later, or `all` there are."""
     tasks: int | Literal["all"] = "all"
     """Number of tasks."""
+    image_size: int = Field(32, ge=4)
+    """Height and width of the images; they are resized if the data has others."""
 
 
 class SplitSettings(StreamSettings):
@@ -159,19 +172,35 @@ class Protocol:
 
     Attributes:
         name: as given on the command line.
-        kind: `incremental class` or `incremental domain`.
         summary: one line.
-        load: gives the data set.
+        data: name of the data set, or the folder of photos.
+        classes: number of classes of the data, 0 where it is not known before it is read.
+        load: gives the data set, where it is kept at several sizes the one nearest above the given.
         defaults: settings that are not overridden.
         method_settings: what the protocol prescribes to every method that has such a setting.
     """
 
     name: str
-    kind: Literal["incremental class", "incremental domain"]
     summary: str
-    load: Callable[[], Dataset]
+    data: str
+    classes: int
+    load: Callable[[int], Dataset]
     defaults: SplitSettings | PermutedSettings
     method_settings: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def kind(self) -> str:
+        """Which of the two kinds of stream it is."""
+        return "incremental class" if isinstance(self.defaults, SplitSettings) else "incremental domain"
+
+    def outline(self) -> tuple[str, str, str]:
+        """Tasks, classes and training images per class with the default settings, each as a short text."""
+        chosen = self.defaults
+        shots = f"{chosen.shots}" if chosen.first_shots == "same" else f"{chosen.first_shots}, then {chosen.shots}"
+        if isinstance(chosen, PermutedSettings):
+            return str(chosen.tasks), f"{self.classes} in each", shots
+        tasks = len(_class_groups(chosen, self.classes, seed=0))
+        return str(tasks), f"{chosen.first_classes}, then {chosen.classes_per_task}", shots
 
     def settings(self, overrides: Mapping[str, Any]) -> SplitSettings | PermutedSettings:
         """The defaults with `overrides`; a wrong one is a `UserError`."""
@@ -185,38 +214,56 @@ class Protocol:
         With `evaluation="validation"` shots and evaluation images are both cut from the training set, so that
         settings can be chosen without a look at the test set.
         """
-        dataset = self.load()
         settings = settings or self.defaults
+        dataset = self.load(settings.image_size)
+        names = dataset.train.class_names
         train_pool = _indices_by_class(dataset.train)
         test, test_pool = dataset.test, _indices_by_class(dataset.test)
         if evaluation == "validation":
-            test, test_pool = dataset.train, []
-            for label, indices in enumerate(train_pool):
-                shuffled = indices[torch.randperm(len(indices), generator=generator(seed, "validation", label))]
-                held_out = min(len(indices) // 2, int((dataset.test.labels == label).sum()))
-                test_pool.append(shuffled[:held_out].sort().values)
-                train_pool[label] = shuffled[held_out:].sort().values
-        orders: list[tuple[tuple[int, ...], Tensor | None]]
-        if isinstance(settings, SplitSettings):
-            orders = [(classes, None) for classes in _class_groups(settings, dataset.train.class_names, seed)]
-        else:
-            everything = tuple(range(len(dataset.train.class_names)))
-            orders = [(everything, p) for p in _pixel_orders(settings.tasks, dataset.train.images[0, 0].numel(), seed)]
+            test = dataset.train
+            train_pool, test_pool = _hold_out(train_pool, [len(pool) for pool in test_pool], seed)
         plans = []
-        for position, (classes, pixels) in enumerate(orders, start=1):
+        for position, (classes, pixels) in enumerate(_tasks(settings, names, seed), start=1):
             wanted = settings.shots if position > 1 or settings.first_shots == "same" else settings.first_shots
-            drawn = [_draw(train_pool[c], wanted, dataset.train.class_names[c], seed, position, c) for c in classes]
-            plans.append(Plan(classes, torch.cat(drawn), torch.cat([test_pool[c] for c in classes]), pixels))
-        return Stream(dataset.train, test, tuple(plans), self.method_settings)
+            if evaluation == "validation" and wanted != "all":
+                wanted = min(wanted, *(len(train_pool[c]) for c in classes))
+            drawn = [_draw(train_pool[c], wanted, names[c], generator(seed, "shots", position, c)) for c in classes]
+            tested = torch.cat([test_pool[c] for c in classes])
+            plans.append(Plan(classes, torch.cat(drawn).sort().values, tested.sort().values, pixels))
+        return Stream(dataset.train, test, tuple(plans), settings.image_size, self.method_settings)
 
 
 def _indices_by_class(images: ImageSet) -> list[Tensor]:
     return [(images.labels == label).nonzero().flatten() for label in range(len(images.class_names))]
 
 
-def _class_groups(settings: SplitSettings, names: tuple[str, ...], seed: int) -> list[tuple[int, ...]]:
+def _hold_out(pools: list[Tensor], sizes: list[int], seed: int) -> tuple[list[Tensor], list[Tensor]]:
+    """Split each pool into what remains for training and as many as `sizes` says for evaluation, at most half."""
+    remaining, held_out = [], []
+    for label, (pool, size) in enumerate(zip(pools, sizes, strict=True)):
+        shuffled = pool[torch.randperm(len(pool), generator=generator(seed, "validation", label))]
+        cut = min(len(pool) // 2, size)
+        held_out.append(shuffled[:cut])
+        remaining.append(shuffled[cut:])
+    return remaining, held_out
+
+
+def _tasks(
+    settings: SplitSettings | PermutedSettings, names: tuple[str, ...], seed: int
+) -> list[tuple[tuple[int, ...], Tensor | None]]:
+    """The classes and the pixel order of each task."""
+    if isinstance(settings, SplitSettings):
+        return [(classes, None) for classes in _class_groups(settings, len(names), seed)]
+    everything = tuple(range(len(names)))
+    orders = [
+        torch.randperm(settings.image_size**2, generator=generator(seed, "pixels", position))
+        for position in range(2, settings.tasks + 1)
+    ]
+    return [(everything, order) for order in (None, *orders)]
+
+
+def _class_groups(settings: SplitSettings, count: int, seed: int) -> list[tuple[int, ...]]:
     """The classes of each task: `first_classes`, then `classes_per_task` at a time until `tasks` or all classes."""
-    count = len(names)
     order = list(range(count))
     if settings.class_order == "random":
         order = torch.randperm(count, generator=generator(seed, "class order")).tolist()
@@ -231,20 +278,18 @@ def _class_groups(settings: SplitSettings, names: tuple[str, ...], seed: int) ->
     return groups[: settings.tasks]
 
 
-def _pixel_orders(tasks: int, pixels: int, seed: int) -> list[Tensor | None]:
-    return [None] + [torch.randperm(pixels, generator=generator(seed, "pixels", t)) for t in range(2, tasks + 1)]
-
-
-def _draw(pool: Tensor, wanted: int | str, name: str, seed: int, position: int, label: int) -> Tensor:
-    """`wanted` of the indices in `pool`, ascending; the same for the same seed, whatever else is drawn."""
+def _draw(pool: Tensor, wanted: int | Literal["all"], name: str, random: torch.Generator) -> Tensor:
+    """`wanted` of the indices in `pool`."""
     if wanted == "all":
         return pool
-    if not 1 <= int(wanted) <= len(pool):
+    if not 1 <= wanted <= len(pool):
         raise UserError(f"{wanted} shots of class '{name}' are asked for: it has {len(pool)} training images")
-    return (
-        pool[torch.randperm(len(pool), generator=generator(seed, "shots", position, label))[: int(wanted)]]
-        .sort()
-        .values
+    return pool[torch.randperm(len(pool), generator=random)[:wanted]]
+
+
+def _mini_imagenet(size: int) -> Dataset:
+    return mini_imagenet.load(
+        min((kept for kept in mini_imagenet.SIZES if kept >= size), default=max(mini_imagenet.SIZES))
     )
 
 
@@ -253,26 +298,75 @@ PROTOCOLS: dict[str, Protocol] = {
     for protocol in (
         Protocol(
             "split-digits",
-            "incremental class",
             "8x8 digits: 2 classes, then one more in each of 8 tasks, 10 images each",
-            digits.load,
-            SplitSettings(),
+            "digits",
+            10,
+            lambda size: digits.load(),
+            SplitSettings(image_size=8),
             {"encoder": "conv-small", "dim": 64, "budget": 10},
         ),
         Protocol(
             "permuted-digits",
-            "incremental domain",
             "8x8 digits under 10 pixel orders: all training images in task 1, then 10 of each class",
-            digits.load,
-            PermutedSettings(first_shots="all"),
+            "digits",
+            10,
+            lambda size: digits.load(),
+            PermutedSettings(first_shots="all", image_size=8),
             {"encoder": "mlp-small", "dim": 64, "budget": 1, "budget_per": "class"},
+        ),
+        Protocol(
+            "split-cifar10",
+            "CIFAR-10: 2 classes, then one more in each of 8 tasks, 10 images each",
+            "cifar10",
+            10,
+            lambda size: cifar10.load(),
+            SplitSettings(),
+            {"encoder": "lenet", "dim": 500, "budget": 10},
+        ),
+        Protocol(
+            "permuted-mnist",
+            "MNIST under 50 pixel orders: all training images in task 1, then 10 of each class",
+            "mnist",
+            10,
+            lambda size: mnist.load(),
+            PermutedSettings(first_shots="all", tasks=50, image_size=28),
+            {"encoder": "mlp-1000", "dim": 64, "budget": 1, "budget_per": "class"},
+        ),
+        Protocol(
+            "split-mini-imagenet",
+            "mini-ImageNet: 10 tasks of 10 classes, 480 images of each in task 1, then 10",
+            "mini-imagenet",
+            100,
+            _mini_imagenet,
+            SplitSettings(first_shots=480, first_classes=10, classes_per_task=10),
+            {"encoder": "conv5", "dim": 500, "budget": 100, "epochs": 20},
+        ),
+        Protocol(
+            "fscil-mini-imagenet",
+            "mini-ImageNet: all images of 60 base classes, then 8 sessions of 5 classes with 5 images each",
+            "mini-imagenet",
+            100,
+            _mini_imagenet,
+            SplitSettings(shots=5, first_shots="all", first_classes=60, classes_per_task=5),
+            {"encoder": "conv5", "dim": 500, "budget": 100, "epochs": 20},
         ),
     )
 }
 
 
 def get(name: str) -> Protocol:
-    """The protocol called `name`, or a `UserError` that lists them."""
+    """The protocol called `name`, or that of a folder of photos: `split:PATH`, `permuted:PATH`."""
+    kind, separator, path = name.partition(":")
+    if separator and path and kind in ("split", "permuted"):
+        return Protocol(
+            name,
+            f"the photos in {path}",
+            path,
+            0,
+            lambda size: folder.load(Path(path), size),
+            SplitSettings() if kind == "split" else PermutedSettings(),
+            {"encoder": "lenet", "dim": 500} | ({"budget": 1, "budget_per": "class"} if kind == "permuted" else {}),
+        )
     if name not in PROTOCOLS:
-        raise unknown("protocol", name, PROTOCOLS)
+        raise unknown("protocol", name, [*PROTOCOLS, "split:FOLDER", "permuted:FOLDER"])
     return PROTOCOLS[name]

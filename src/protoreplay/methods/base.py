@@ -9,6 +9,7 @@ import torch
 from pydantic import Field, field_validator
 from torch import Tensor
 
+from protoreplay.augmentation import AugmentationSettings
 from protoreplay.encoders import ENCODERS, ImageShape
 from protoreplay.protocols import Task
 from protoreplay.rng import generator
@@ -50,7 +51,7 @@ class LedgerItem:
     bytes: int
 
 
-class EncoderSettings(Settings):
+class EncoderSettings(AugmentationSettings):
     """Settings of every method that trains a network."""
 
     encoder: str = "conv-small"

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from protoreplay.augmentation import augment
 from protoreplay.encoders import Network
 from protoreplay.methods.base import EncoderSettings, Method, Problem, Report, prefixed, under
 from protoreplay.methods.batches import batches, steps_per_epoch
@@ -46,7 +47,8 @@ class LinearMethod(Method[E]):
         targets = torch.searchsorted(torch.tensor(self.classes), labels).to(self.device)
         steps = self.config.epochs * steps_per_epoch(len(labels), self.config)
         for step, index in enumerate(batches(len(labels), self.config, generator), start=1):
-            loss = functional.cross_entropy(self.scores(images[index]), targets[index])
+            batch = augment(images[index], self.config, generator)
+            loss = functional.cross_entropy(self.scores(batch), targets[index])
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()

@@ -9,6 +9,7 @@ from pydantic import Field
 from torch import Tensor
 from torch.nn import functional
 
+from protoreplay.augmentation import augment
 from protoreplay.encoders import Network
 from protoreplay.memory import BudgetPer, ReplayMemory, quota
 from protoreplay.methods.base import PREDICT_BATCH, EncoderSettings, Method, Problem, Report, prefixed, silent, under
@@ -70,6 +71,10 @@ PAPER: dict[str, Any] = {
     "recall": "both",
     "old_prototypes": "re-embedded",
     "prediction": "samples",
+    "augment_shift": 0,
+    "augment_flip": False,
+    "augment_colour": 0.0,
+    "augment_erase": 0.0,
 }
 """What the paper's text fixes. The rest (network, latent dimension, budget, temperature, optimiser) depends on the
 protocol or is left open."""
@@ -119,7 +124,8 @@ class VPR(Method[VPRConfig]):
         self, images: Tensor, groups: Tensor, support: Tensor, query: Tensor, random: torch.Generator
     ) -> Tensor:
         """Query images among the prototypes of the support images and the old ones of the task before."""
-        mean, logvar = self.network.gaussian(images[torch.cat([support, query])])
+        batch = augment(images[torch.cat([support, query])], self.config, random)
+        mean, logvar = self.network.gaussian(batch)
         cut = len(support)
         new = group_means(Gaussian(mean[:cut], logvar[:cut]), groups[support].to(self.device), int(groups.max()) + 1)
         if self.banks:
@@ -144,12 +150,13 @@ class VPR(Method[VPRConfig]):
     ) -> None:
         """Classify the memory's images among the prototypes stored after each past task."""
         if self.config.fused:
-            mean, logvar = self.network.gaussian(images)
+            mean, logvar = self.network.gaussian(augment(images, self.config, random))
             losses = [self._recall_loss(r, Gaussian(mean[r.rows], logvar[r.rows]), random) for r in recalls]
             _descend(optimizer, torch.stack(losses).mean())
         else:
             for recall in recalls:
-                encoded = Gaussian(*self.network.gaussian(images[recall.rows]))
+                batch = augment(images[recall.rows], self.config, random)
+                encoded = Gaussian(*self.network.gaussian(batch))
                 _descend(optimizer, self._recall_loss(recall, encoded, random))
 
     def _recall_loss(self, recall: _Recall, encoded: Gaussian, random: torch.Generator) -> Tensor:

@@ -1,10 +1,14 @@
 """Figures for the page and for papers."""
 
 import statistics
+from io import BytesIO
+from pathlib import Path
 
 import matplotlib as mpl
 from matplotlib.figure import Figure
 
+from protoreplay.errors import UserError
+from protoreplay.files import write_whole
 from protoreplay.report.results import Group
 
 # Okabe and Ito's colours without yellow, for colour-blind readers; markers and dashes are for print in grey.
@@ -48,3 +52,18 @@ def accuracy_curves(groups: list[Group]) -> Figure:
         chance_line, *methods = axes.get_legend_handles_labels()[0]
         figure.legend(handles=[*methods, chance_line], loc="outside right upper", frameon=False)
     return figure
+
+
+def save(figure: Figure, path: Path) -> None:
+    """Write a figure, whole or not at all, in the format of the path's ending."""
+    known = figure.canvas.get_supported_filetypes()
+    if path.suffix.removeprefix(".") not in known:
+        raise UserError(f"{path}: a figure's name ends in one of .{', .'.join(sorted(known))}")
+    write_whole(path, render(figure, path.suffix.removeprefix(".")))
+
+
+def render(figure: Figure, format: str) -> bytes:
+    """A figure as the bytes of a file."""
+    content = BytesIO()
+    figure.savefig(content, format=format, dpi=160)
+    return content.getvalue()

@@ -3,7 +3,6 @@
 import base64
 import itertools
 import json
-from io import BytesIO
 from pathlib import Path
 
 import jinja2
@@ -22,12 +21,11 @@ def write_page(groups: list[Group], unfinished: int, path: Path) -> list[Path]:
     sections, written = [], [path]
     for protocol, members in itertools.groupby(groups, key=lambda group: group.protocol):
         part = list(members)
-        picture = BytesIO()
-        figures.accuracy_curves(part).savefig(picture, format="png", dpi=160)
+        picture = figures.render(figures.accuracy_curves(part), "png")
         written.append(path.with_name(f"{path.stem}-{protocol}-accuracy.png"))
-        write_whole(written[-1], picture.getvalue())
+        write_whole(written[-1], picture)
         header, body = table.cells(table.rows(part))
-        image = base64.b64encode(picture.getvalue()).decode()
+        image = base64.b64encode(picture).decode()
         sections.append({"protocol": protocol, "header": header, "body": body, "image": image})
     page = environment.get_template("page.html").render(
         title=", ".join(section["protocol"] for section in sections),
