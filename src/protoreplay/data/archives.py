@@ -101,7 +101,7 @@ def _of_tar(path: Path) -> Iterator[Member]:
         for member in archive:
             if member.isdir():
                 continue
-            name = _checked(member.name, member.size, member.isreg() and not member.issparse())
+            name = _checked(member.name, member.size, member.isreg())
             yield name, lambda member=member: _content(archive, member)  # type: ignore[misc]
 
 

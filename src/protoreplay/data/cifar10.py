@@ -44,7 +44,7 @@ def _from_web(work: Path, progress: Progress) -> dict[str, Tensor]:
     for part, batches in _BATCHES.items():
         rows = np.frombuffer(b"".join(content[paths[batch]] for batch in batches), np.uint8).reshape(-1, 3073)
         tensors[f"{part}_labels"] = torch.from_numpy(rows[:, 0].copy())
-        tensors[f"{part}_images"] = torch.from_numpy(rows[:, 1:].reshape(-1, 3, 32, 32))
+        tensors[f"{part}_images"] = torch.from_numpy(rows[:, 1:].copy()).view(-1, 3, 32, 32)
     return _checked(tensors)
 
 
