@@ -136,10 +136,10 @@ def test_a_broken_file_fails_in_one_line_and_can_be_replaced(spoil):
 
 
 def test_a_file_of_another_version(monkeypatch):
-    monkeypatch.setattr(cache, "FORMAT", 99)
-    store()
-    monkeypatch.undo()
-    with pytest.raises(UserError):
+    with monkeypatch.context() as patch:
+        patch.setattr(cache, "FORMAT", 99)
+        store()
+    with pytest.raises(UserError, match="is of another version of protoreplay: `protoreplay data get toy` replaces it"):
         FILE.dataset()
 
 
@@ -163,10 +163,12 @@ def test_a_full_disk_is_one_line_and_the_old_file_stays(monkeypatch):
     def full(_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(UserError, match=r"cannot write to .*: No space left on device: make room there, or set PROTO"):
-        store(tensors(seed=1))
-    monkeypatch.undo()
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        with pytest.raises(
+            UserError, match=r"cannot write to .*: No space left on device: make room there, or set PROT"
+        ):
+            store(tensors(seed=1))
     assert path.read_bytes() == before
 
 
