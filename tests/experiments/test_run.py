@@ -229,9 +229,8 @@ def test_damaged_files_are_named(tmp_path):
 
 def test_a_grid_checks_all_folders_before_it_starts(tmp_path):
     names = ["nearest-mean", "sgd"]
-    execute(
-        resolve("split-digits", "sgd", 1, {"lr": 0.5, "tasks": 4, "epochs": 1}), tmp_path / "sgd,epochs=1,tasks=4" / "seed-1"
-    )
+    other = resolve("split-digits", "sgd", 1, {"lr": 0.5, "tasks": 4, "epochs": 1})
+    execute(other, tmp_path / "sgd,epochs=1,tasks=4" / "seed-1")
     specs = resolve_grid("split-digits", names, [0, 1], {"tasks": 4, "epochs": 1})
     assert [(spec.seed, spec.method) for spec in specs] == [(0, names[0]), (0, names[1]), (1, names[0]), (1, names[1])]
     before = snapshot(tmp_path)
