@@ -62,7 +62,7 @@ def program(*words, **options):
         (["run", "split-digits", "--sed", "1"], "No such option: --sed"),
         (["rum"], "No such command 'rum'"),
         (["bench", "split-digits", "--out", "new", "--methods", "sgd,vrp"], "unknown method 'vrp'"),
-        (["bench", "split-digits", "--out", "new", "--seeds", "0"], "--seeds 0: at least 1"),
+        (["bench", "split-digits", "--out", "new", "--seeds", "0"], "Invalid value for '--seeds'"),
         (["bench", "split-digits", "--out", "new", "--methods", "sgd", "--set", "tau=1"], "unknown setting 'tau'"),
         (["bench", "split-digits"], "Missing option '--out'"),
         (["table", "nowhere"], "nowhere is not a folder"),

@@ -181,6 +181,7 @@ def test_a_folder_of_photos_is_a_stream(tmp_path, kind):
     assert stream.train.class_names == ("blue", "green", "red")
     assert [task.classes for task in stream] == ([(0, 1), (2,)] if kind == "split" else [(0, 1, 2)] * 3)
     assert stream.task(2).images.shape == ((3 if kind == "split" else 9), 3, 16, 16)
+    assert len(stream.shots()) == len(stream)
     method = make_method("nearest-mean", stream)
     for task in stream:
         method.learn(task)

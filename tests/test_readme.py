@@ -7,9 +7,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
 import protoreplay
 from protoreplay import cli
+from protoreplay.data import catalog
 
 README = (Path(__file__).parent.parent / "README.md").read_text()
 BLOCKS = re.findall(r"```(\w*)\n(.*?)```", README, flags=re.DOTALL)
@@ -26,14 +28,20 @@ def test_the_library_example_runs(capsys):
     assert [line.split()[0] for line in printed[1:]] == ["classes", "network", "memory", "prototypes"]
 
 
-def test_every_command_shown_runs(monkeypatch, tmp_path):
-    """In order, as a reader would; with fewer and shorter tasks."""
+def test_every_command_shown_runs(monkeypatch, tmp_path, small_cache):
+    """In order, as a reader would; with fewer and shorter tasks, on stand-ins for what would be downloaded."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("protoreplay.data.catalog.get", lambda name, progress: catalog.cache_file(name).path)
+    monkeypatch.setattr("protoreplay.data.catalog.import_from", lambda name, path, progress: path)
+    for colour in ("red", "blue"):
+        (tmp_path / "photos" / colour).mkdir(parents=True)
+        for number in range(8):
+            Image.new("RGB", (20, 20), colour).save(tmp_path / "photos" / colour / f"{number}.png")
     assert len(COMMANDS) > 5
     for command in COMMANDS:
         words = shlex.split(command)
         if words[1] in ("run", "bench"):
-            words += ["--set", "tasks=2", "--set", "epochs=1"]
+            words += ["--set", f"tasks={1 if 'photos' in command else 2}", "--set", "epochs=1"]
         monkeypatch.setattr(sys, "argv", words)
         with pytest.raises(SystemExit) as stop:
             cli.main()

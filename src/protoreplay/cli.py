@@ -86,7 +86,7 @@ def bench(
     protocol: ProtocolName,
     out: Annotated[Path, typer.Option(help="The folder for all runs.")],
     methods: Annotated[str, typer.Option(help="Names separated by commas, or `all`.")] = "all",
-    seeds: Annotated[int, typer.Option(help="Number of seeds, from 0.")] = 3,
+    seeds: Annotated[int, typer.Option(min=1, help="Number of seeds, from 0.")] = 3,
     overrides: Overrides = None,
     evaluation: EvalOn = "test",
 ) -> None:
@@ -94,12 +94,10 @@ def bench(
     from protoreplay.experiments.grid import execute_grid
     from protoreplay.experiments.progress import for_this_terminal
     from protoreplay.experiments.spec import resolve_grid
-    from protoreplay.methods import REGISTRY
 
-    names = list(REGISTRY) if methods == "all" else list(dict.fromkeys(methods.split(",")))
-    if seeds < 1:
-        raise UserError(f"--seeds {seeds}: at least 1")
-    specs = resolve_grid(protocol, names, list(range(seeds)), _parse(overrides), _evaluation(evaluation))
+    specs = resolve_grid(
+        protocol, _method_names(methods), list(range(seeds)), _parse(overrides), _evaluation(evaluation)
+    )
     with for_this_terminal() as progress:
         execute_grid(specs, out, progress)
     table(out)
@@ -134,6 +132,49 @@ def report(
 
     for path in write_page(*collect(folder), output):
         print(path)
+
+
+@app.command()
+def memory(
+    protocol: ProtocolName,
+    methods: Annotated[str, typer.Option(help="Names separated by commas, or `all`.")] = "all",
+) -> None:
+    """Print what each method carries from task to task, counted on real objects, next to the paper's count."""
+    from protoreplay import protocols
+    from protoreplay.analysis.memory import measure
+
+    rows = [("method", "numbers", "bytes", "by the paper's count", "item by item, in numbers")]
+    for measured in measure(protocols.get(protocol), _method_names(methods)):
+        items = ", ".join(f"{item.name} {item.numbers:,}" for item in measured.ledger)
+        paper = "" if measured.paper is None else f"{measured.paper / 1e5:.1f}e5"
+        rows.append((measured.method, f"{measured.numbers:,}", f"{measured.bytes:,}", paper, items))
+    _print_columns(rows)
+
+
+@app.command()
+def tune(
+    protocol: ProtocolName,
+    method: Annotated[str, typer.Option(help="A name of `protoreplay methods`.")],
+    seeds: Annotated[int, typer.Option(min=1, help="Number of validation streams, from seed 1000.")] = 3,
+    out: Annotated[Path | None, typer.Option(help="Folder of the trials.  [default: runs/tune/PROTOCOL]")] = None,
+    store: Annotated[Path | None, typer.Option(help="Add what is found to this JSON file of tuned settings.")] = None,
+) -> None:
+    """Choose a method's settings on validation images from the training data of the first two tasks."""
+    from protoreplay.experiments.progress import for_this_terminal
+    from protoreplay.experiments.spec import file_name
+    from protoreplay.experiments.tune import add_to, tune
+
+    with for_this_terminal() as progress:
+        trials = tune(protocol, method, seeds, out or Path("runs/tune") / file_name(protocol), progress)
+    words = [" ".join(f"{key}={value}" for key, value in trial.settings.items()) for trial in trials]
+    _print_columns(
+        [
+            ("validation avg %", "settings"),
+            *((f"{100 * t.accuracy:.1f}", w) for t, w in zip(trials, words, strict=True)),
+        ]
+    )
+    if store:
+        add_to(store, protocol, method, trials, seeds)
 
 
 @methods_app.callback()
@@ -214,6 +255,14 @@ def _parse(overrides: list[str] | None) -> dict[str, Any]:
             raise UserError(f"--set {item}: write KEY=VALUE")
         parsed[key] = value
     return parsed
+
+
+def _method_names(text: str) -> list[str]:
+    """`a,b@tuned` or `all`, where it stands, as names without repetition."""
+    from protoreplay.methods import REGISTRY
+
+    names = [name for word in text.split(",") for name in (REGISTRY if word == "all" else [word])]
+    return list(dict.fromkeys(names))
 
 
 def _evaluation(value: str) -> Any:

@@ -118,7 +118,7 @@ class Stream:
                 "classes": list(task.classes),
                 "train": plan.train.tolist(),
                 "pixels": None if plan.pixels is None else plan.pixels.tolist(),
-                "sha256": hashlib.sha256(task.images.numpy().data).hexdigest(),
+                "sha256": hashlib.sha256(task.images.contiguous().numpy().data).hexdigest(),
             }
             for task, plan in zip(self, self.plans, strict=True)
         ]

@@ -1,6 +1,7 @@
 """Settings chosen on validation images cut from the training data of the first two tasks."""
 
 import itertools
+import json
 import statistics
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from protoreplay.experiments.grid import execute_grid, run_path
 from protoreplay.experiments.progress import Progress
 from protoreplay.experiments.run import execute
 from protoreplay.experiments.spec import RunSpec, resolve_grid
+from protoreplay.files import write_whole
 
 FIRST_SEED = 1000
 TASKS = 2
@@ -43,6 +45,19 @@ def tune(protocol: str, method: str, seeds: int, root: Path, progress: Progress)
         scores = [average(execute(spec, run_path(root, spec))) for spec in grid]
         trials.append(Trial(candidate, statistics.mean(scores)))
     return sorted(trials, key=lambda trial: -trial.accuracy)
+
+
+def add_to(path: Path, protocol: str, method: str, trials: list[Trial], seeds: int) -> None:
+    """Write the best trial, and how it was found, into a JSON file of tuned settings."""
+    known = json.loads(path.read_text()) if path.exists() else {}
+    known.setdefault(protocol, {})[method] = {
+        "settings": dict(trials[0].settings),
+        "command": f"protoreplay tune {protocol} --method {method} --seeds {seeds}",
+        "validation_avg": round(100 * trials[0].accuracy, 2),
+        "tried": {key: list(values) for key, values in methods.get(method).search.items()},
+    }
+    ordered = {name: dict(sorted(entries.items())) for name, entries in sorted(known.items())}
+    write_whole(path, (json.dumps(ordered, indent=2) + "\n").encode())
 
 
 def searchable() -> list[str]:
