@@ -31,7 +31,10 @@ def protoreplay(capsys, monkeypatch, tmp_path):
 
 
 def program(*words, **options):
-    return subprocess.Popen([sys.executable, "-m", "protoreplay.cli", *map(str, words)], **options)
+    """A process of its own that heeds Ctrl-C, which children of a background job are started without."""
+    heed = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
+    code = f"{heed}; from protoreplay.cli import main; main()"
+    return subprocess.Popen([sys.executable, "-c", code, *map(str, words)], **options)
 
 
 @pytest.mark.parametrize(
@@ -173,7 +176,7 @@ def test_version_and_help(protoreplay):
 
 
 def test_control_c_stops_at_once_and_the_same_command_continues(tmp_path):
-    words = ["run", "split-digits", "--out", tmp_path / "run", "--set", "tasks=4", "--set", "epochs=20"]
+    words = ["run", "split-digits", "--out", tmp_path / "run", "--set", "tasks=6", "--set", "epochs=30"]
     whole = program(
         *words[:2], "--out", tmp_path / "whole", *words[4:], stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL
     )
