@@ -6,9 +6,14 @@ from typing import Any
 
 from protoreplay.methods import presets
 from protoreplay.methods.base import LedgerItem, Method, Problem, Report, silent
+from protoreplay.methods.ewc import EWC
 from protoreplay.methods.joint import Joint
+from protoreplay.methods.l2 import L2
+from protoreplay.methods.mas import MAS
 from protoreplay.methods.nearest_mean import NearestMean
+from protoreplay.methods.online_ewc import OnlineEWC
 from protoreplay.methods.sgd import SGD
+from protoreplay.methods.si import SI
 from protoreplay.methods.vpr import PAPER, VPR
 from protoreplay.protocols import Protocol
 from protoreplay.settings import Settings, unknown
@@ -61,6 +66,11 @@ REGISTRY: dict[str, Recipe] = {
     "vpr": Recipe(VPR),
     "vpr-paper": Recipe(VPR, " as in the text of the paper", PAPER),
     "sgd": Recipe(SGD),
+    "l2": Recipe(L2),
+    "ewc": Recipe(EWC),
+    "online-ewc": Recipe(OnlineEWC),
+    "si": Recipe(SI),
+    "mas": Recipe(MAS),
     "nearest-mean": Recipe(NearestMean),
     "joint": Recipe(Joint),
 }

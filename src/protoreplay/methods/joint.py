@@ -8,6 +8,7 @@ from torch import Tensor
 
 from protoreplay.methods.base import EncoderSettings, Problem, Report, silent
 from protoreplay.methods.linear import LinearMethod
+from protoreplay.methods.optimizers import adam
 from protoreplay.protocols import Task
 
 
@@ -38,8 +39,8 @@ class Joint(LinearMethod[JointConfig]):
         self.images = torch.cat([self.images, task.images])
         self.labels = torch.cat([self.labels, task.labels])
         self.network = self.fresh_network()
-        optimizer = torch.optim.Adam(self.network.parameters(), lr=self.config.lr, fused=True)
-        self.fit(self.images, self.labels, optimizer, self.generator("learn", task.position), report)
+        everything = Task(task.position, self.classes, self.images, self.labels)
+        self.fit(everything, adam(self.network, self.config.lr), report)
 
     def tensors(self) -> dict[str, Tensor]:
         """The network and all images."""

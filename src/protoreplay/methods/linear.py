@@ -1,6 +1,6 @@
 """What methods with a linear head share: the network, its training by cross-entropy, its answers."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 import torch
@@ -11,12 +11,31 @@ from protoreplay.augmentation import augment
 from protoreplay.encoders import Network
 from protoreplay.methods.base import EncoderSettings, Method, Problem, Report, prefixed, under
 from protoreplay.methods.batches import batches, steps_per_epoch
+from protoreplay.methods.optimizers import load_optimizer, optimizer_tensors
+from protoreplay.protocols import Task
 
 E = TypeVar("E", bound=EncoderSettings)
+
+Loss = Callable[[Tensor, Tensor], Tensor]
+"""The loss of a batch of images and its targets (int64, N: columns of `scores`)."""
+
+Step = Callable[[torch.optim.Optimizer, Tensor], float]
+"""Changes the weights so that the loss falls; returns the loss to report."""
+
+
+def descend(optimizer: torch.optim.Optimizer, loss: Tensor) -> float:
+    """The plain `Step`."""
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    return loss.item()
 
 
 class LinearMethod(Method[E]):
     """The encoder with one output per class of the data set; outputs of classes not seen take no part in anything."""
+
+    optimizer: torch.optim.Optimizer | None = None
+    """One that goes on from task to task, if any: its moments are then carried, and counted."""
 
     def __init__(self, config: E, problem: Problem) -> None:
         """A fresh network."""
@@ -34,34 +53,43 @@ class LinearMethod(Method[E]):
         scores: Tensor = self.network(images)
         return scores[:, list(self.classes)]
 
+    def targets(self, labels: Tensor) -> Tensor:
+        """The columns of `scores` (int64, N) of labels (int64, N)."""
+        return torch.searchsorted(torch.tensor(self.classes), labels).to(self.device)
+
+    def cross_entropy(self, images: Tensor, targets: Tensor) -> Tensor:
+        """The plain `Loss`: cross-entropy over the classes seen."""
+        return functional.cross_entropy(self.scores(images), targets)
+
     def fit(
         self,
-        images: Tensor,
-        labels: Tensor,
+        task: Task,
         optimizer: torch.optim.Optimizer,
-        generator: torch.Generator,
         report: Report,
+        *,
+        loss: Loss | None = None,
+        step: Step = descend,
     ) -> None:
-        """Train by cross-entropy over the classes seen on images (uint8, N x C x H x W) and labels (int64, N)."""
-        images = images.to(self.device)
-        targets = torch.searchsorted(torch.tensor(self.classes), labels).to(self.device)
-        steps = self.config.epochs * steps_per_epoch(len(labels), self.config)
-        for step, index in enumerate(batches(len(labels), self.config, generator), start=1):
-            batch = augment(images[index], self.config, generator)
-            loss = functional.cross_entropy(self.scores(batch), targets[index])
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
-            report(step, steps, loss.item())
+        """Train on the task's images, whose classes have all been seen; by default by cross-entropy."""
+        loss = loss or self.cross_entropy
+        random = self.generator("learn", task.position)
+        images, targets = task.images.to(self.device), self.targets(task.labels)
+        steps = self.config.epochs * steps_per_epoch(len(targets), self.config)
+        for number, index in enumerate(batches(len(targets), self.config, random), start=1):
+            batch = augment(images[index], self.config, random)
+            report(number, steps, step(optimizer, loss(batch, targets[index])))
 
     def probabilities(self, images: Tensor) -> Tensor:
         """Softmax over the classes seen."""
         return self.scores(images).softmax(1)
 
     def tensors(self) -> dict[str, Tensor]:
-        """The network."""
-        return prefixed("network", self.network.state_dict())
+        """The network, and the state of an optimiser that goes on."""
+        state = optimizer_tensors(self.optimizer, self.network) if self.optimizer else {}
+        return prefixed("network", self.network.state_dict()) | prefixed("optimizer", state)
 
     def load_tensors(self, tensors: Mapping[str, Tensor]) -> None:
         """The inverse of `tensors`."""
         self.network.load_state_dict(under("network", tensors))
+        if self.optimizer:
+            load_optimizer(self.optimizer, self.network, under("optimizer", tensors))

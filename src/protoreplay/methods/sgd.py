@@ -29,4 +29,4 @@ class SGD(LinearMethod[SGDConfig]):
         """Train on the task's images, among all classes seen so far."""
         self.see(task)
         optimizer = torch.optim.SGD(self.network.parameters(), lr=self.config.lr)
-        self.fit(task.images, task.labels, optimizer, self.generator("learn", task.position), report)
+        self.fit(task, optimizer, report)

@@ -1,0 +1,77 @@
+"""Elastic Weight Consolidation: weights are held by their Fisher information, one quadratic term for every task."""
+
+from collections.abc import Mapping
+from typing import Annotated, Literal, TypeVar
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from protoreplay.methods.base import Problem, Report, prefixed, silent, under
+from protoreplay.methods.importance import FisherLabels, fisher, some
+from protoreplay.methods.linear import LinearMethod
+from protoreplay.methods.optimizers import adam
+from protoreplay.methods.penalty import PenaltySettings, Quadratic, Weights, no_importance, penalised, weights
+from protoreplay.protocols import Task
+
+
+class FisherSettings(PenaltySettings):
+    """How Fisher information is estimated."""
+
+    fisher_labels: FisherLabels = "true"
+    """Whose log-probability: the label's, the most probable's, a drawn one's, or the expectation over all (ours)."""
+    fisher_images: Annotated[int, Field(ge=1)] | Literal["all"] = "all"
+    """Images of the task that it is averaged over, drawn at random where there are more (ours)."""
+
+
+F = TypeVar("F", bound=FisherSettings)
+
+
+class EWCConfig(FisherSettings):
+    """Settings of EWC."""
+
+    strength: float = Field(600.0, ge=0)
+    """The penalty is `strength / 2 * sum over past tasks and weights of fisher * (weight - weight after the task) ** 2`
+    (METHOD section 3, split-cifar10: 600)."""
+
+
+class EWC(LinearMethod[EWCConfig]):
+    """Fine-tuning, with a quadratic term for each past task around the weights it ended with.
+
+    The terms are kept as their exact sum: importances, their centre and a constant, however many tasks there were.
+    """
+
+    Config = EWCConfig
+    summary = "Elastic Weight Consolidation, a term for every task"
+    optimizer: torch.optim.Optimizer
+
+    def __init__(self, config: EWCConfig, problem: Problem) -> None:
+        """A fresh network and its optimiser; nothing is held yet."""
+        super().__init__(config, problem)
+        self.optimizer = adam(self.network, config.lr)
+        self.penalty = Quadratic(no_importance(self.network), weights(self.network))
+
+    def learn(self, task: Task, report: Report = silent) -> None:
+        """Train on the task's images with the penalty, then add the task's own term to it."""
+        self.see(task)
+        self.fit(task, self.optimizer, report, step=penalised(self.penalty, self.network, self.config.strength))
+        self.penalty = self.penalty.plus(fisher_of_task(self, task), weights(self.network))
+
+    def tensors(self) -> dict[str, Tensor]:
+        """The network, its optimiser and the penalty."""
+        penalty = prefixed("importance", self.penalty.importance) | prefixed("anchor", self.penalty.anchor)
+        return super().tensors() | penalty | {"constant": self.penalty.constant}
+
+    def load_tensors(self, tensors: Mapping[str, Tensor]) -> None:
+        """The inverse of `tensors`."""
+        super().load_tensors(tensors)
+        here = {name: tensor.to(self.device) for name, tensor in tensors.items()}
+        self.penalty = Quadratic(under("importance", here), under("anchor", here), here["constant"])
+
+
+def fisher_of_task(method: LinearMethod[F], task: Task) -> Weights:
+    """The Fisher information of the network as it is now, on the task's images."""
+    config, random = method.config, method.generator("fisher", task.position)
+    index = some(len(task.labels), config.fisher_images, random)
+    images, targets = task.images[index].to(method.device), method.targets(task.labels[index])
+    return fisher(method.network, images, targets, method.classes, config.fisher_labels, random)

@@ -1,0 +1,40 @@
+"""L2: the distance from the weights after the task before, all weights alike."""
+
+import torch
+from pydantic import Field
+
+from protoreplay.methods.base import Problem, Report, silent
+from protoreplay.methods.linear import LinearMethod
+from protoreplay.methods.optimizers import adam
+from protoreplay.methods.penalty import PenaltySettings, Quadratic, penalised, weights
+from protoreplay.protocols import Task
+
+
+class L2Config(PenaltySettings):
+    """Settings of L2."""
+
+    strength: float = Field(100.0, ge=0)
+    """The penalty is `strength / 2 * sum of (weight - old weight) ** 2` (METHOD section 3, split-cifar10: 100)."""
+
+
+class L2(LinearMethod[L2Config]):
+    """Fine-tuning, with one quadratic term around the weights as the last task left them.
+
+    Those are the network's own when a task begins, so nothing is kept beside the network and its optimiser.
+    """
+
+    Config = L2Config
+    summary = "weights held near those after the task before"
+    optimizer: torch.optim.Optimizer
+
+    def __init__(self, config: L2Config, problem: Problem) -> None:
+        """A fresh network and its optimiser."""
+        super().__init__(config, problem)
+        self.optimizer = adam(self.network, config.lr)
+
+    def learn(self, task: Task, report: Report = silent) -> None:
+        """Train on the task's images with the penalty; the first task has none."""
+        anchor = weights(self.network)
+        penalty = Quadratic(dict.fromkeys(anchor, torch.tensor(float(bool(self.classes)))), anchor)
+        self.see(task)
+        self.fit(task, self.optimizer, report, step=penalised(penalty, self.network, self.config.strength))

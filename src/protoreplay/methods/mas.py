@@ -1,0 +1,67 @@
+"""Memory Aware Synapses: weights are held by how much the network's outputs depend on them."""
+
+from collections.abc import Mapping
+from typing import Annotated, Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from protoreplay.methods.base import Problem, Report, prefixed, silent
+from protoreplay.methods.importance import sensitivity, some
+from protoreplay.methods.linear import LinearMethod
+from protoreplay.methods.optimizers import adam
+from protoreplay.methods.penalty import (
+    PenaltySettings,
+    Quadratic,
+    load_importance,
+    no_importance,
+    penalised,
+    weights,
+)
+from protoreplay.protocols import Task
+
+
+class MASConfig(PenaltySettings):
+    """Settings of MAS."""
+
+    strength: float = Field(1.0, ge=0)
+    """The penalty is `strength / 2 * sum of importance * (weight - weight after the task before) ** 2` (METHOD section
+    3, split-cifar10: 1)."""
+    importance_images: Annotated[int, Field(ge=1)] | Literal["all"] = "all"
+    """Images of the task that importances are averaged over, drawn at random where there are more (ours)."""
+
+
+class MAS(LinearMethod[MASConfig]):
+    """Fine-tuning, with one quadratic term around the latest weights; importances of tasks are summed.
+
+    A task's importance of a weight is the mean over its images of `|d (squared length of the scores) / d weight|`.
+    """
+
+    Config = MASConfig
+    summary = "Memory Aware Synapses"
+    optimizer: torch.optim.Optimizer
+
+    def __init__(self, config: MASConfig, problem: Problem) -> None:
+        """A fresh network and its optimiser; nothing is held yet."""
+        super().__init__(config, problem)
+        self.optimizer = adam(self.network, config.lr)
+        self.importance = no_importance(self.network)
+
+    def learn(self, task: Task, report: Report = silent) -> None:
+        """Train on the task's images with the penalty, then add the task's importances."""
+        self.see(task)
+        penalty = Quadratic(self.importance, weights(self.network))
+        self.fit(task, self.optimizer, report, step=penalised(penalty, self.network, self.config.strength))
+        index = some(len(task.labels), self.config.importance_images, self.generator("importance", task.position))
+        new = sensitivity(self.network, task.images[index].to(self.device), self.classes)
+        self.importance = {name: old + new[name] for name, old in self.importance.items()}
+
+    def tensors(self) -> dict[str, Tensor]:
+        """The network, its optimiser and the importances."""
+        return super().tensors() | prefixed("importance", self.importance)
+
+    def load_tensors(self, tensors: Mapping[str, Tensor]) -> None:
+        """The inverse of `tensors`."""
+        super().load_tensors(tensors)
+        self.importance = load_importance(tensors, self.device)

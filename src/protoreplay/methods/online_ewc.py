@@ -1,0 +1,55 @@
+"""Online EWC: one quadratic term, of decaying Fisher information, around the latest weights."""
+
+from collections.abc import Mapping
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from protoreplay.methods.base import Problem, Report, prefixed, silent
+from protoreplay.methods.ewc import FisherSettings, fisher_of_task
+from protoreplay.methods.linear import LinearMethod
+from protoreplay.methods.optimizers import adam
+from protoreplay.methods.penalty import Quadratic, load_importance, no_importance, penalised, weights
+from protoreplay.protocols import Task
+
+
+class OnlineEWCConfig(FisherSettings):
+    """Settings of online EWC."""
+
+    strength: float = Field(100.0, ge=0)
+    """The penalty is `strength / 2 * sum of importance * (weight - weight after the task before) ** 2` (METHOD section
+    3, split-cifar10: 100)."""
+    gamma: float = Field(1.0, ge=0, le=1)
+    """After a task, importance becomes `gamma * importance + fisher` (ours: 1, nothing fades)."""
+
+
+class OnlineEWC(LinearMethod[OnlineEWCConfig]):
+    """Fine-tuning, with one quadratic term around the weights that the last task left: the network's own."""
+
+    Config = OnlineEWCConfig
+    summary = "online EWC, one term around the latest weights"
+    optimizer: torch.optim.Optimizer
+
+    def __init__(self, config: OnlineEWCConfig, problem: Problem) -> None:
+        """A fresh network and its optimiser; nothing is held yet."""
+        super().__init__(config, problem)
+        self.optimizer = adam(self.network, config.lr)
+        self.importance = no_importance(self.network)
+
+    def learn(self, task: Task, report: Report = silent) -> None:
+        """Train on the task's images with the penalty, then renew the importances."""
+        self.see(task)
+        penalty = Quadratic(self.importance, weights(self.network))
+        self.fit(task, self.optimizer, report, step=penalised(penalty, self.network, self.config.strength))
+        new = fisher_of_task(self, task)
+        self.importance = {name: self.config.gamma * old + new[name] for name, old in self.importance.items()}
+
+    def tensors(self) -> dict[str, Tensor]:
+        """The network, its optimiser and the importances."""
+        return super().tensors() | prefixed("importance", self.importance)
+
+    def load_tensors(self, tensors: Mapping[str, Tensor]) -> None:
+        """The inverse of `tensors`."""
+        super().load_tensors(tensors)
+        self.importance = load_importance(tensors, self.device)

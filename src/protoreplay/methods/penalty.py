@@ -1,0 +1,100 @@
+"""The quadratic penalty that every regulariser puts on leaving old weights."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from protoreplay.methods.base import EncoderSettings, under
+from protoreplay.methods.linear import Step
+
+Weights = dict[str, Tensor]
+"""One number for each weight of a network, by the names of its parameters."""
+
+
+class PenaltySettings(EncoderSettings):
+    """Settings of every regulariser."""
+
+    lr: float = Field(1e-3, gt=0)
+    """Adam's learning rate (METHOD section 3, split-cifar10: 1e-3); its moments go on from task to task."""
+    strength: float = Field(1.0, ge=0)
+    """The penalty is `strength / 2 * sum of importance * (weight - anchor) ** 2`."""
+
+
+def _nothing() -> Tensor:
+    return torch.zeros((), dtype=torch.float64)
+
+
+@dataclass(frozen=True)
+class Quadratic:
+    """The function `sum of importance * (weight - anchor) ** 2 + constant` of a network's weights.
+
+    Attributes:
+        importance: of each weight, not negative; a tensor of one number stands for all weights of its parameter.
+        anchor: where each weight's term is least.
+        constant: of no dimension, float64.
+    """
+
+    importance: Weights
+    anchor: Weights
+    constant: Tensor = field(default_factory=_nothing)
+
+    @torch.no_grad()
+    def plus(self, importance: Weights, anchor: Weights) -> "Quadratic":
+        """The exact sum with another one: a sum of parabolas is a parabola around their weighted mean, and a constant.
+
+        So any number of past tasks takes the room and the time of one.
+        """
+        merged, anchors, constant = {}, {}, self.constant
+        for name, old in self.importance.items():
+            merged[name] = old + importance[name]
+            # Where neither has any importance the share is 0 / 0, and any anchor is right.
+            share = (importance[name] / merged[name]).nan_to_num(nan=1.0)
+            constant = constant + (old * share * (anchor[name] - self.anchor[name]).square()).sum(dtype=torch.float64)
+            anchors[name] = self.anchor[name].lerp(anchor[name], share)
+        return Quadratic(merged, anchors, constant)
+
+    @torch.no_grad()
+    def pull(self, network: nn.Module, strength: float) -> float:
+        """Add the gradient of `strength / 2` times this function to the weights' gradients, and return its value.
+
+        In closed form, because autograd would take several times as long for the same numbers.
+        """
+        value = self.constant
+        for name, weight in network.named_parameters():
+            assert weight.grad is not None
+            offset = weight - self.anchor[name]
+            weighted = offset * self.importance[name]
+            weight.grad.add_(weighted, alpha=strength)
+            value = value + torch.dot(weighted.flatten(), offset.flatten())
+        return strength / 2 * value.item()
+
+
+def weights(network: nn.Module) -> Weights:
+    """A copy of all weights."""
+    return {name: weight.detach().clone() for name, weight in network.named_parameters()}
+
+
+def no_importance(network: nn.Module) -> Weights:
+    """Zero for every weight."""
+    return {name: torch.zeros_like(weight) for name, weight in weights(network).items()}
+
+
+def load_importance(tensors: Mapping[str, Tensor], device: torch.device) -> Weights:
+    """The importances in a method's `tensors`."""
+    return {name: tensor.to(device) for name, tensor in under("importance", tensors).items()}
+
+
+def penalised(penalty: Quadratic, network: nn.Module, strength: float) -> Step:
+    """A step on the loss plus `strength / 2` times the penalty."""
+
+    def step(optimizer: torch.optim.Optimizer, loss: Tensor) -> float:
+        optimizer.zero_grad()
+        loss.backward()
+        value = penalty.pull(network, strength)
+        optimizer.step()
+        return loss.item() + value
+
+    return step

@@ -1,0 +1,87 @@
+"""Synaptic Intelligence: weights are held by how much their motion lowered the loss."""
+
+from collections.abc import Mapping
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from protoreplay.methods.base import Problem, Report, prefixed, silent
+from protoreplay.methods.linear import LinearMethod
+from protoreplay.methods.optimizers import adam
+from protoreplay.methods.penalty import (
+    PenaltySettings,
+    Quadratic,
+    Weights,
+    load_importance,
+    no_importance,
+    weights,
+)
+from protoreplay.protocols import Task
+
+
+class SIConfig(PenaltySettings):
+    """Settings of SI."""
+
+    strength: float = Field(600.0, ge=0)
+    """The penalty is `strength / 2 * sum of importance * (weight - weight after the task before) ** 2` (METHOD section
+    3, split-cifar10: 600)."""
+    xi: float = Field(0.1, gt=0)
+    """Keeps the importance of a weight that hardly moved finite (Zenke et al. 2017: 0.1)."""
+
+
+class SI(LinearMethod[SIConfig]):
+    """Fine-tuning, with one quadratic term around the latest weights; importances of tasks are summed.
+
+    A task's importance of a weight is its share in the fall of the loss, the path integral of `-gradient * motion`,
+    divided by `(its motion over the task) ** 2 + xi`, and never below 0.
+    """
+
+    Config = SIConfig
+    summary = "Synaptic Intelligence"
+    optimizer: torch.optim.Optimizer
+
+    def __init__(self, config: SIConfig, problem: Problem) -> None:
+        """A fresh network and its optimiser; nothing is held yet."""
+        super().__init__(config, problem)
+        self.optimizer = adam(self.network, config.lr)
+        self.importance = no_importance(self.network)
+
+    def learn(self, task: Task, report: Report = silent) -> None:
+        """Train on the task's images with the penalty, then add the task's importances."""
+        self.see(task)
+        start = weights(self.network)
+        path = self._train(task, Quadratic(self.importance, start), report)
+        end = weights(self.network)
+        self.importance = {
+            name: old + path[name].clamp(min=0) / ((end[name] - start[name]).square() + self.config.xi)
+            for name, old in self.importance.items()
+        }
+
+    def _train(self, task: Task, penalty: Quadratic, report: Report) -> Weights:
+        """Train on the task's images; returns each weight's share in the fall of the loss, without the penalty."""
+        path = no_importance(self.network)
+        parameters = dict(self.network.named_parameters())
+
+        def step(optimizer: torch.optim.Optimizer, loss: Tensor) -> float:
+            optimizer.zero_grad()
+            loss.backward()
+            before = weights(self.network)
+            gradients = {name: weight.grad.clone() for name, weight in parameters.items() if weight.grad is not None}
+            value = penalty.pull(self.network, self.config.strength)
+            optimizer.step()
+            for name, weight in parameters.items():
+                path[name].addcmul_(gradients[name], before[name] - weight.detach())
+            return loss.item() + value
+
+        self.fit(task, self.optimizer, report, step=step)
+        return path
+
+    def tensors(self) -> dict[str, Tensor]:
+        """The network, its optimiser and the importances."""
+        return super().tensors() | prefixed("importance", self.importance)
+
+    def load_tensors(self, tensors: Mapping[str, Tensor]) -> None:
+        """The inverse of `tensors`."""
+        super().load_tensors(tensors)
+        self.importance = load_importance(tensors, self.device)
