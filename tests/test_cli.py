@@ -52,6 +52,7 @@ def program(*words, **options):
             ["run", "split-digits", "--set", "encoder=vgg"],
             "vpr: encoder=vgg: known encoders: conv-small, conv5, lenet, mlp-1000, mlp-small",
         ),
+        (["run", "split-digits", "--set", "first_shots=x"], "as an integer, or input should be 'same' or 'all'"),
         (["run", "split-digits", "--method", "vrp"], "unknown method 'vrp' (did you mean vpr?); known: joint, "),
         (
             ["run", "split-digit"],

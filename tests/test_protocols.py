@@ -113,6 +113,7 @@ def test_numbers_can_be_changed():
     assert len(make_stream("permuted-digits", tasks=3)) == 3
     stream = make_stream("split-digits", shots=5, first_shots=7)
     assert [len(task.labels) for task in stream][:2] == [14, 5]
+    assert len(make_stream("permuted-digits", tasks=2, shots="all").task(2).labels) == 1297
 
 
 def test_the_shots_of_a_class_do_not_depend_on_other_numbers():
@@ -228,7 +229,7 @@ def test_no_method_learns_from_anything_but_the_draw(method_name, name):
     [
         ({"shots": 0}, "shots=0: input should be greater than or equal to 1"),
         ({"shots": 1000}, "1000 shots of class '0' are asked for: it has 128 training images"),
-        ({"tasks": 20}, "tasks=20: these classes make 1 to 9 tasks"),
+        ({"tasks": 20}, "tasks=20: these classes make at most 9 tasks"),
         ({"first_classes": 11}, "first_classes=11: the data has only 10 classes"),
         ({"class_order": "up"}, "class_order=up: input should be 'sorted' or 'random'"),
         ({"shot": 5}, r"unknown setting 'shot' of split-digits \(did you mean shots\?\); known: class_order, "),

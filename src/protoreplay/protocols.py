@@ -8,7 +8,7 @@ import hashlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import torch
 from pydantic import Field
@@ -138,11 +138,11 @@ class Stream:
 class StreamSettings(Settings):
     """What can be changed of any stream."""
 
-    shots: int = Field(10, ge=1)
-    """Training images per class and task (METHOD: 10)."""
-    first_shots: int | Literal["same", "all"] = "same"
+    shots: Annotated[int, Field(ge=1)] | Literal["all"] = 10
+    """Training images per class and task (METHOD: 10), or `all` there are."""
+    first_shots: Annotated[int, Field(ge=1)] | Literal["same", "all"] = "same"
     """Training images per class in the first task: a number, `same` as later, or `all` there are."""
-    tasks: int | Literal["all"] = "all"
+    tasks: Annotated[int, Field(ge=1)] | Literal["all"] = "all"
     """Number of tasks."""
     image_size: int = Field(32, ge=4)
     """Height and width of the images; they are resized if the data has others."""
@@ -273,8 +273,8 @@ def _class_groups(settings: SplitSettings, count: int, seed: int) -> list[tuple[
     groups = [tuple(sorted(order[a:b])) for a, b in zip(starts, [*starts[1:], count], strict=True)]
     if settings.tasks == "all":
         return groups
-    if not 1 <= settings.tasks <= len(groups):
-        raise UserError(f"tasks={settings.tasks}: these classes make 1 to {len(groups)} tasks")
+    if settings.tasks > len(groups):
+        raise UserError(f"tasks={settings.tasks}: these classes make at most {len(groups)} tasks")
     return groups[: settings.tasks]
 
 
@@ -282,7 +282,7 @@ def _draw(pool: Tensor, wanted: int | Literal["all"], name: str, random: torch.G
     """`wanted` of the indices in `pool`."""
     if wanted == "all":
         return pool
-    if not 1 <= wanted <= len(pool):
+    if wanted > len(pool):
         raise UserError(f"{wanted} shots of class '{name}' are asked for: it has {len(pool)} training images")
     return pool[torch.randperm(len(pool), generator=random)[:wanted]]
 

@@ -1,0 +1,41 @@
+"""Record a folder of finished runs under results/: the table, every count it comes from, and the command that made it.
+
+python tools/record.py RUNS results/NAME "protoreplay bench ..."
+"""
+
+import csv
+import io
+import os
+import platform
+import sys
+from pathlib import Path
+
+from protoreplay.files import write_whole
+from protoreplay.report import table
+from protoreplay.report.results import collect
+
+
+def record(runs: Path, target: Path, command: str) -> None:
+    groups, unfinished = collect(runs)
+    if unfinished:
+        sys.exit(f"{unfinished} runs are unfinished")
+    rows = table.rows(groups)
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["method", "seed", "trained", "tested", "n", "correct"])
+    for group in groups:
+        for result in group.results:
+            writer.writerows([group.label, result.config["seed"], *count] for count in result.counts)
+    versions = ", ".join(f"{name} {value}" for name, value in groups[0].results[0].config["versions"].items())
+    machine = f"{os.cpu_count()} cores ({platform.machine()}), {versions}"
+    page = (
+        f"# {target.name}\n\n```\n{command}\n```\n\n{machine}. Each run on one thread.\n\n{table.as_markdown(rows)}\n"
+    )
+    target.mkdir(parents=True, exist_ok=True)
+    write_whole(target / "README.md", page.encode())
+    write_whole(target / "table.json", (table.as_json(rows) + "\n").encode())
+    write_whole(target / "counts.csv", text.getvalue().encode())
+
+
+if __name__ == "__main__":
+    record(Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3])
