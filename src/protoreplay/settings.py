@@ -24,11 +24,11 @@ class Settings(BaseModel):
             return cls(**values)
         except ValidationError as error:
             first = error.errors()[0]
-            key = first["loc"][0]
+            wrong = first["loc"][0]
             # Where a value may be of several kinds, each kind has an error of its own.
-            problems = [e["msg"].removeprefix("Value error, ") for e in error.errors() if e["loc"][0] == key]
+            problems = [e["msg"].removeprefix("Value error, ") for e in error.errors() if e["loc"][0] == wrong]
             text = ", or ".join(problem[:1].lower() + problem[1:] for problem in problems)
-            raise UserError(f"{owner}: {key}={first['input']}: {text}") from None
+            raise UserError(f"{owner}: {wrong}={first['input']}: {text}") from None
 
 
 def unknown(what: str, name: str, known: Mapping[str, object] | list[str], where: str = "") -> UserError:
