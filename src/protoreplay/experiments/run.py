@@ -42,9 +42,10 @@ def execute(spec: RunSpec, path: Path, progress: Progress | None = None) -> list
     folder.check(config)
     if folder.finished():
         return folder.counts()
+    shots = stream.shots()
     with folder.locked(), one_thread():
-        if not (folder.exists() and folder.config() == config and folder.shots() == stream.shots()):
-            folder.start(config, stream.shots())
+        if not (folder.exists() and folder.config() == config and folder.shots() == shots):
+            folder.start(config, shots)
         method = spec.build(stream)
         done, counts, state = folder.resume()
         if done:
