@@ -56,10 +56,15 @@ class SLDA(Method[SLDAConfig]):
         self.directions = discriminants(self.means, self.scatter / self.count, self.config.shrinkage)
         self.see(task)
 
+    def scores(self, images: Tensor) -> Tensor:
+        """Log-likelihoods under Gaussians around each mean, N x K, up to a number for each image."""
+        centre = self.means.mean(0)
+        offsets = ((self.means - centre) * self.directions).sum(1) / 2
+        return (self.features(images) - centre) @ self.directions.T - offsets
+
     def probabilities(self, images: Tensor) -> Tensor:
-        """Those of Gaussians with the shared covariance."""
-        offsets = (self.means * self.directions).sum(1) / 2
-        nearest = (self.features(images) @ self.directions.T - offsets).softmax(1)
+        """The likeliest mean's class."""
+        nearest = self.scores(images).softmax(1)
         return class_probabilities(nearest, self.owners, torch.tensor(self.classes, device=self.device))
 
     def tensors(self) -> dict[str, Tensor]:
@@ -79,9 +84,10 @@ class SLDA(Method[SLDAConfig]):
 
 
 def discriminants(means: Tensor, covariance: Tensor, shrinkage: float) -> Tensor:
-    """Each mean (K x D) times the inverse of the shrunk covariance (D x D): K x D.
+    """Each mean (K x D), seen from the centre of all, times the inverse of the shrunk covariance (D x D): K x D.
 
-    Of images that do not vary at all, a covariance is taken as the identity.
+    The centre changes all scores of an image alike; around it, the numbers that cancel are small. Of images that do
+    not vary at all, the covariance is taken as the identity.
     """
     covariance = covariance.double()
     level = covariance.diagonal().mean()
@@ -89,4 +95,4 @@ def discriminants(means: Tensor, covariance: Tensor, shrinkage: float) -> Tensor
     shrunk = (1 - shrinkage) * covariance
     shrunk.diagonal().add_(shrinkage * level)
     factor = torch.linalg.cholesky(shrunk)
-    return torch.cholesky_solve(means.double().T, factor).T.to(means.dtype)
+    return torch.cholesky_solve((means - means.mean(0)).double().T, factor).T.to(means.dtype)
