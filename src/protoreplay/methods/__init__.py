@@ -7,13 +7,17 @@ from typing import Any
 from protoreplay.methods import presets
 from protoreplay.methods.base import LedgerItem, Method, Problem, Report, silent
 from protoreplay.methods.ewc import EWC
+from protoreplay.methods.icarl import ICaRL
 from protoreplay.methods.joint import Joint
 from protoreplay.methods.l2 import L2
+from protoreplay.methods.lwf import LwF
 from protoreplay.methods.mas import MAS
 from protoreplay.methods.nearest_mean import NearestMean
 from protoreplay.methods.online_ewc import OnlineEWC
+from protoreplay.methods.replay import Replay
 from protoreplay.methods.sgd import SGD
 from protoreplay.methods.si import SI
+from protoreplay.methods.slda import SLDA
 from protoreplay.methods.vpr import PAPER, VPR
 from protoreplay.protocols import Protocol
 from protoreplay.settings import Settings, unknown
@@ -71,7 +75,13 @@ REGISTRY: dict[str, Recipe] = {
     "online-ewc": Recipe(OnlineEWC),
     "si": Recipe(SI),
     "mas": Recipe(MAS),
-    "nearest-mean": Recipe(NearestMean),
+    "lwf": Recipe(LwF),
+    "icarl": Recipe(ICaRL),
+    "replay": Recipe(Replay),
+    "nearest-mean": Recipe(NearestMean, " of raw pixels"),
+    "nearest-mean-random": Recipe(NearestMean, " of random convolutional features", {"features": "random"}),
+    "nearest-mean-encoder": Recipe(NearestMean, " of the untrained encoder's features", {"features": "encoder"}),
+    "slda": Recipe(SLDA),
     "joint": Recipe(Joint),
 }
 

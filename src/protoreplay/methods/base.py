@@ -3,14 +3,15 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Annotated, Any, ClassVar, Generic, TypeVar
 
 import torch
-from pydantic import Field, field_validator
+from pydantic import AfterValidator, Field
 from torch import Tensor
 
 from protoreplay.augmentation import AugmentationSettings
 from protoreplay.encoders import ENCODERS, ImageShape
+from protoreplay.memory import BudgetPer
 from protoreplay.protocols import Task
 from protoreplay.rng import generator
 from protoreplay.settings import Settings
@@ -51,22 +52,35 @@ class LedgerItem:
     bytes: int
 
 
+def _known_encoder(value: str) -> str:
+    if value not in ENCODERS:
+        raise ValueError(f"known encoders: {', '.join(sorted(ENCODERS))}")
+    return value
+
+
+EncoderName = Annotated[str, AfterValidator(_known_encoder)]
+
+
 class EncoderSettings(AugmentationSettings):
     """Settings of every method that trains a network."""
 
-    encoder: str = "conv-small"
+    encoder: EncoderName = "conv-small"
     """The network's trunk; the protocol prescribes it, so that all methods share it."""
     epochs: int = Field(50, ge=0)
     """Passes over the images of a task (METHOD section 3: 50)."""
     batch_size: int = Field(128, ge=2)
     """Images per step at most (METHOD section 3: 128)."""
 
-    @field_validator("encoder")
-    @classmethod
-    def _known_encoder(cls, value: str) -> str:
-        if value not in ENCODERS:
-            raise ValueError(f"known encoders: {', '.join(sorted(ENCODERS))}")
-        return value
+
+class MemorySettings(EncoderSettings):
+    """Settings of methods with a linear head that keep images."""
+
+    lr: float = Field(1e-3, gt=0)
+    """Adam's learning rate (METHOD section 3, split-cifar10: 1e-3); the optimiser starts anew with each task."""
+    budget: int = Field(10, ge=0)
+    """Images that are kept (METHOD section 3, split-cifar10: 10)."""
+    budget_per: BudgetPer = "run"
+    """Whether the budget is shared by all classes or granted to each class of each task (as in VPR)."""
 
 
 C = TypeVar("C", bound=Settings)

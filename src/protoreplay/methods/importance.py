@@ -98,10 +98,8 @@ def _mean_over_images(
             for gradient in score_gradients(scores.detach(), index):
                 reached = torch.autograd.grad(scores, outputs, gradient, retain_graph=True)
                 for (name, layer, x, _), at_output in zip(met, reached, strict=True):
-                    weight, bias = _layer_sums(layer, x, at_output, magnitude)
-                    total[f"{name}.weight"] += weight
-                    total[f"{name}.bias"] += bias
-    return {name: tensor / len(images) for name, tensor in total.items()}
+                    _add_layer(total[f"{name}.weight"], total[f"{name}.bias"], layer, x, at_output, magnitude)
+    return {name: tensor.div_(len(images)) for name, tensor in total.items()}
 
 
 def _record(
@@ -114,10 +112,14 @@ def _record(
     met.append((name, layer, arguments[0].detach(), output))
 
 
-def _layer_sums(layer: nn.Module, x: Tensor, gradient: Tensor, magnitude: Magnitude) -> tuple[Tensor, Tensor]:
-    """For weight and bias, the sum over images of the magnitude of each image's gradient.
+def _add_layer(
+    weight: Tensor, bias: Tensor, layer: nn.Module, x: Tensor, gradient: Tensor, magnitude: Magnitude
+) -> None:
+    """Add the magnitudes of each image's gradients for a layer's weight and bias to these.
 
     Args:
+        weight: of the shape of the layer's weight.
+        bias: of the shape of the layer's bias.
         layer: linear or convolutional.
         x: what went into the layer, N x ...
         gradient: for what came out of it, N x ...
@@ -125,9 +127,21 @@ def _layer_sums(layer: nn.Module, x: Tensor, gradient: Tensor, magnitude: Magnit
     """
     if isinstance(layer, nn.Linear):
         gradient = magnitude(gradient)
-        return gradient.mT @ magnitude(x), gradient.sum(0)
-    if isinstance(layer, nn.Conv2d) and layer.groups == 1 and not isinstance(layer.padding, str):
-        patches = functional.unfold(x, layer.kernel_size, layer.dilation, layer.padding, layer.stride)
-        per_image = gradient.flatten(2) @ patches.mT
-        return magnitude(per_image).sum(0).view_as(layer.weight), magnitude(gradient.sum((2, 3))).sum(0)
-    raise TypeError(f"no per-image gradients of {layer}")
+        weight.addmm_(gradient.mT, magnitude(x))
+        bias += gradient.sum(0)
+    elif isinstance(layer, nn.Conv2d) and _is_plain(layer):
+        # Windows along a row, not whole patches: a fifth of the copying for a kernel of five rows.
+        (down, right), height = layer.kernel_size, gradient.shape[2]
+        top, left = (int(size) for size in layer.padding)
+        windows = functional.pad(x, (left, left, top, top)).unfold(3, right, 1).permute(0, 2, 3, 1, 4).flatten(3)
+        for row in range(down):
+            per_image = gradient.flatten(2) @ windows[:, row : row + height].flatten(1, 2)
+            weight[:, :, row] += magnitude(per_image).sum(0).view(-1, layer.in_channels, right)
+        bias += magnitude(gradient.sum((2, 3))).sum(0)
+    else:
+        raise TypeError(f"no per-image gradients of {layer}")
+
+
+def _is_plain(layer: nn.Conv2d) -> bool:
+    every_pixel = layer.stride == layer.dilation == (1, 1)
+    return every_pixel and layer.groups == 1 and layer.padding_mode == "zeros" and not isinstance(layer.padding, str)

@@ -51,9 +51,10 @@ class Quadratic:
         for name, old in self.importance.items():
             merged[name] = old + importance[name]
             # Where neither has any importance the share is 0 / 0, and any anchor is right.
-            share = (importance[name] / merged[name]).nan_to_num(nan=1.0)
-            constant = constant + (old * share * (anchor[name] - self.anchor[name]).square()).sum(dtype=torch.float64)
+            share = (importance[name] / merged[name]).nan_to_num_(nan=1.0)
             anchors[name] = self.anchor[name].lerp(anchor[name], share)
+            offset = anchor[name] - self.anchor[name]
+            constant = constant + torch.dot(share.mul_(old).mul_(offset).flatten(), offset.flatten())
         return Quadratic(merged, anchors, constant)
 
     @torch.no_grad()
@@ -79,7 +80,7 @@ def weights(network: nn.Module) -> Weights:
 
 def no_importance(network: nn.Module) -> Weights:
     """Zero for every weight."""
-    return {name: torch.zeros_like(weight) for name, weight in weights(network).items()}
+    return {name: torch.zeros_like(weight) for name, weight in network.named_parameters()}
 
 
 def load_importance(tensors: Mapping[str, Tensor], device: torch.device) -> Weights:

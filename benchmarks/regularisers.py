@@ -1,0 +1,62 @@
+"""What regularisers cost on the CIFAR encoder, as multiples of fine-tuning with the same optimiser, on one thread."""
+
+import time
+from collections.abc import Callable
+
+import torch
+
+from protoreplay.methods import REGISTRY, Problem, silent
+from protoreplay.protocols import Task
+
+NAMES = ("l2", "ewc", "online-ewc", "si", "mas")
+EPOCHS = 5
+SHAPE, CLASSES = (3, 32, 32), 10
+
+
+def fastest(*actions: Callable[[], None], rounds: int) -> list[float]:
+    """Least seconds of each; in turns, so that a slow moment of the machine hits all."""
+    best = [float("inf")] * len(actions)
+    for _ in range(rounds):
+        for number, action in enumerate(actions):
+            started = time.perf_counter()
+            action()
+            best[number] = min(best[number], time.perf_counter() - started)
+    return best
+
+
+def task(images: int) -> Task:
+    random = torch.Generator().manual_seed(images)
+    pixels = torch.randint(0, 256, (images, *SHAPE), generator=random).to(torch.uint8)
+    return Task(1, tuple(range(CLASSES)), pixels, torch.arange(images) % CLASSES)
+
+
+def build(name: str, epochs: int):
+    recipe = REGISTRY[name]
+    return recipe.build(recipe.settings({"encoder": "lenet", "epochs": epochs}, {}, name), Problem(SHAPE, CLASSES))
+
+
+def ratios(name: str, images: int, rounds: int) -> tuple[float, float]:
+    """A step by a step of fine-tuning, and the consolidation of an image by an image's share of such a step."""
+    data = task(images)
+    regularised, plain, resting = build(name, EPOCHS), build(name, EPOCHS), build(name, epochs=0)
+    plain.see(data)
+    learned, tuned, consolidated = fastest(
+        lambda: regularised.learn(data),
+        lambda: plain.fit(data, plain.optimizer, silent),
+        lambda: resting.learn(data),
+        rounds=rounds,
+    )
+    return (learned - consolidated) / tuned, consolidated * EPOCHS / tuned
+
+
+def main() -> None:
+    torch.set_num_threads(1)
+    print(f"{'':12}{'images':>8}{'a step':>10}{'consolidation of an image':>28}")
+    for images, rounds in ((20, 30), (128, 8)):
+        for name in NAMES:
+            step, consolidation = ratios(name, images, rounds)
+            print(f"{name:12}{images:>8}{step:>9.2f}x{consolidation:>27.2f}x")
+
+
+if __name__ == "__main__":
+    main()

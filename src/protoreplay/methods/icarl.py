@@ -1,0 +1,135 @@
+"""iCaRL: exemplars chosen by herding, distillation, and the nearest mean of exemplars."""
+
+import copy
+from collections.abc import Mapping
+from typing import Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor
+from torch.nn import functional
+
+from protoreplay.encoders import Network
+from protoreplay.memory import ReplayMemory, quota
+from protoreplay.methods.base import PREDICT_BATCH, MemorySettings, Problem, Report, prefixed, silent, under
+from protoreplay.methods.distillation import soft_cross_entropy
+from protoreplay.methods.linear import LinearMethod, Loss
+from protoreplay.methods.optimizers import adam
+from protoreplay.protocols import Task
+from protoreplay.prototypes import class_probabilities, squared_distances
+
+
+class ICaRLConfig(MemorySettings):
+    """Settings of iCaRL."""
+
+    distillation: Literal["bce", "kl", "mse"] = "bce"
+    """How old classes are kept to the old network: by binary cross-entropy of each output, which also learns the new
+    ones (Rebuffi et al. 2017), or, beside cross-entropy among all classes, by softened probabilities or by scores."""
+    temperature: float = Field(2.0, gt=0)
+    """Softens probabilities in `kl` distillation (Li and Hoiem 2016: 2)."""
+
+
+class ICaRL(LinearMethod[ICaRLConfig]):
+    """The encoder with a linear head that only trains it, and exemplars of every class of every task that answer.
+
+    Exemplars stand in the order of their choice, so that fewer are the first ones. Classes that a task brings, be it
+    again, are learned from labels; all other classes seen are distilled.
+    """
+
+    Config = ICaRLConfig
+    summary = "iCaRL: herded exemplars, distillation, nearest mean of exemplars"
+
+    def __init__(self, config: ICaRLConfig, problem: Problem) -> None:
+        """A fresh network and no exemplars."""
+        super().__init__(config, problem)
+        self.exemplars = ReplayMemory.empty(problem.image_shape)
+        self.pairs = 0
+        """How many (task, class) pairs share the budget."""
+
+    def learn(self, task: Task, report: Report = silent) -> None:
+        """Train on the task's images and the exemplars, then choose exemplars of the task and drop some of the old."""
+        teacher = copy.deepcopy(self.network)
+        self.see(task)
+        old = [column for column, label in enumerate(self.classes) if label not in task.classes]
+        images = torch.cat([task.images, self.exemplars.images])
+        labels = torch.cat([task.labels, self.exemplars.classes])
+        everything = Task(task.position, tuple(labels.unique().tolist()), images, labels)
+        self.fit(everything, adam(self.network, self.config.lr), report, loss=self._loss(teacher, old))
+        self.pairs += len(task.classes)
+        self._choose(task, quota(self.config.budget, self.config.budget_per, self.pairs))
+
+    def _loss(self, teacher: Network, old: list[int]) -> Loss:
+        """The loss of the classes seen, of which the columns `old` are distilled from `teacher`."""
+
+        def loss(images: Tensor, targets: Tensor) -> Tensor:
+            scores = self.scores(images)
+            with torch.no_grad():
+                before = teacher(images)[:, list(self.classes)][:, old]
+            if self.config.distillation == "bce":
+                wanted = functional.one_hot(targets, len(self.classes)).to(scores.dtype)
+                wanted[:, old] = before.sigmoid()
+                return functional.binary_cross_entropy_with_logits(scores, wanted, reduction="sum") / len(scores)
+            total = functional.cross_entropy(scores, targets)
+            if not old:
+                return total
+            if self.config.distillation == "kl":
+                return total + soft_cross_entropy(scores[:, old], before, self.config.temperature)
+            return total + functional.mse_loss(scores[:, old], before)
+
+        return loss
+
+    @torch.no_grad()
+    def _choose(self, task: Task, share: int) -> None:
+        """Add herded exemplars of the task, and keep the first `share` of every (task, class) pair."""
+        rows = [(task.labels == label).nonzero().flatten() for label in task.classes]
+        rows = [row[herd(self.features(task.images[row].to(self.device)), share).cpu()] for row in rows]
+        chosen = torch.cat(rows)
+        images = torch.cat([self.exemplars.images, task.images[chosen]])
+        tasks = torch.cat([self.exemplars.tasks, torch.full_like(chosen, task.position)])
+        classes = torch.cat([self.exemplars.classes, task.labels[chosen]])
+        same_pair = (tasks[:, None] == tasks) & (classes[:, None] == classes)
+        keep = same_pair.tril(-1).sum(1) < share
+        self.exemplars = ReplayMemory(images[keep], tasks[keep], classes[keep])
+
+    def features(self, images: Tensor) -> Tensor:
+        """What the trunk makes of images, as vectors of unit length."""
+        return torch.cat([functional.normalize(self.network.trunk(part)) for part in images.split(PREDICT_BATCH)])
+
+    def probabilities(self, images: Tensor) -> Tensor:
+        """Nearest mean of exemplars; where the budget is too small for one of each pair, the head answers."""
+        if not len(self.exemplars):
+            return super().probabilities(images)
+        pairs = torch.stack([self.exemplars.tasks, self.exemplars.classes])
+        pairs, group = pairs.unique(dim=1, return_inverse=True)
+        member = functional.one_hot(group).T.to(self.device, torch.float32)
+        means = functional.normalize(member @ self.features(self.exemplars.images.to(self.device)))
+        nearest = (-squared_distances(self.features(images), means).sqrt()).softmax(1)
+        owners = pairs[1].contiguous().to(self.device)
+        return class_probabilities(nearest, owners, torch.tensor(self.classes, device=self.device))
+
+    def tensors(self) -> dict[str, Tensor]:
+        """The network and the exemplars."""
+        return super().tensors() | prefixed("exemplars", vars(self.exemplars)) | {"pairs": torch.tensor(self.pairs)}
+
+    def load_tensors(self, tensors: Mapping[str, Tensor]) -> None:
+        """The inverse of `tensors`."""
+        super().load_tensors(tensors)
+        self.exemplars, self.pairs = ReplayMemory(**under("exemplars", tensors)), int(tensors["pairs"])
+
+
+def herd(features: Tensor, count: int) -> Tensor:
+    """The rows (int64, at most `count`) whose running mean stays nearest to the mean of all, each chosen greedily.
+
+    Args:
+        features: N x D.
+        count: how many.
+    """
+    mean, total = features.mean(0), torch.zeros_like(features[0])
+    free = torch.ones(len(features), dtype=torch.bool, device=features.device)
+    chosen: list[int] = []
+    for number in range(1, min(count, len(features)) + 1):
+        distance = (mean - (total + features) / number).norm(dim=1)
+        chosen.append(int(distance.where(free, torch.inf).argmin()))
+        free[chosen[-1]] = False
+        total = total + features[chosen[-1]]
+    return torch.tensor(chosen, dtype=torch.int64, device=features.device)

@@ -1,0 +1,52 @@
+"""Learning without Forgetting: on the new images, keep to what the network said of them before."""
+
+import copy
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from protoreplay.methods.base import EncoderSettings, Report, silent
+from protoreplay.methods.distillation import soft_cross_entropy
+from protoreplay.methods.linear import LinearMethod
+from protoreplay.methods.optimizers import adam
+from protoreplay.protocols import Task
+
+
+class LwFConfig(EncoderSettings):
+    """Settings of LwF."""
+
+    lr: float = Field(1e-3, gt=0)
+    """Adam's learning rate (ours: as the other methods'); the optimiser starts anew with each task."""
+    strength: float = Field(1.0, ge=0)
+    """Weight of the distillation beside the cross-entropy (Li and Hoiem 2016: 1)."""
+    temperature: float = Field(2.0, gt=0)
+    """Softens both networks' probabilities (Li and Hoiem 2016: 2)."""
+
+
+class LwF(LinearMethod[LwFConfig]):
+    """Fine-tuning, with distillation of the classes known before from the network as the last task left it.
+
+    That is the network's own state when a task begins, so nothing is kept beside it.
+    """
+
+    Config = LwFConfig
+    summary = "Learning without Forgetting, distillation on the new images"
+
+    def learn(self, task: Task, report: Report = silent) -> None:
+        """Train on the task's images, by cross-entropy among all classes and distillation among the old ones."""
+        old, teacher = list(self.classes), copy.deepcopy(self.network)
+        self.see(task)
+
+        def loss(images: Tensor, targets: Tensor) -> Tensor:
+            scores = self.network(images)
+            total = torch.nn.functional.cross_entropy(scores[:, list(self.classes)], targets)
+            if old:
+                with torch.no_grad():
+                    before = teacher(images)[:, old]
+                total = total + self.config.strength * soft_cross_entropy(
+                    scores[:, old], before, self.config.temperature
+                )
+            return total
+
+        self.fit(task, adam(self.network, self.config.lr), report, loss=loss)

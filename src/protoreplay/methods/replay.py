@@ -1,0 +1,56 @@
+"""Replay: stored images of old classes in every batch of new ones."""
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+from protoreplay.augmentation import augment
+from protoreplay.memory import ReplayMemory, quota
+from protoreplay.methods.base import MemorySettings, Problem, Report, prefixed, silent, under
+from protoreplay.methods.linear import LinearMethod
+from protoreplay.methods.optimizers import adam
+from protoreplay.protocols import Task
+
+
+class ReplayConfig(MemorySettings):
+    """Settings of replay."""
+
+
+class Replay(LinearMethod[ReplayConfig]):
+    """Fine-tuning by cross-entropy, on new images together with as many from a memory, at most `batch_size`."""
+
+    Config = ReplayConfig
+    summary = "stored images mixed into each batch of new ones"
+
+    def __init__(self, config: ReplayConfig, problem: Problem) -> None:
+        """A fresh network and an empty memory."""
+        super().__init__(config, problem)
+        self.memory = ReplayMemory.empty(problem.image_shape)
+        self.pairs = 0
+        """How many (task, class) pairs share the budget."""
+
+    def learn(self, task: Task, report: Report = silent) -> None:
+        """Train on the task's images and the memory's, then take the task's share into the memory."""
+        self.see(task)
+        stored, labels = self.memory.images.to(self.device), self.targets(self.memory.classes)
+        random = self.generator("replay", task.position)
+
+        def loss(images: Tensor, targets: Tensor) -> Tensor:
+            index = torch.randperm(len(labels), generator=random)[: self.config.batch_size]
+            replayed = augment(stored[index], self.config, random)
+            return self.cross_entropy(torch.cat([images, replayed]), torch.cat([targets, labels[index]]))
+
+        self.fit(task, adam(self.network, self.config.lr), report, loss=loss)
+        self.pairs += len(task.classes)
+        share = quota(self.config.budget, self.config.budget_per, self.pairs)
+        self.memory = self.memory.after(task, share, self.generator("memory", task.position))
+
+    def tensors(self) -> dict[str, Tensor]:
+        """The network and the memory."""
+        return super().tensors() | prefixed("memory", vars(self.memory)) | {"pairs": torch.tensor(self.pairs)}
+
+    def load_tensors(self, tensors: Mapping[str, Tensor]) -> None:
+        """The inverse of `tensors`."""
+        super().load_tensors(tensors)
+        self.memory, self.pairs = ReplayMemory(**under("memory", tensors)), int(tensors["pairs"])

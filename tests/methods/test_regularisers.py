@@ -1,0 +1,253 @@
+"""Regularisers on problems with a known answer."""
+
+import pytest
+import torch
+from conftest import toy_task
+from torch import nn
+
+from protoreplay.encoders import Network
+from protoreplay.methods import REGISTRY, Problem, importance, silent
+from protoreplay.methods.optimizers import adam
+from protoreplay.methods.penalty import Quadratic, no_importance, penalised, weights
+from protoreplay.methods.si import SI
+
+NAMES = ["l2", "ewc", "online-ewc", "si", "mas"]
+QUICK = {"encoder": "conv-small", "epochs": 5}
+TASKS = [toy_task(1, (0, 1)), toy_task(2, (2,)), toy_task(3, (3, 4))]
+
+
+def build(name, **settings):
+    recipe = REGISTRY[name]
+    return recipe.build(recipe.settings(QUICK, settings, name), Problem((1, 8, 8), 10))
+
+
+def taught(name, tasks=3, **settings):
+    method = build(name, **settings)
+    for task in TASKS[:tasks]:
+        method.learn(task)
+    return method
+
+
+def vector(weights):
+    return torch.cat([weights[name].flatten() for name in sorted(weights)])
+
+
+def random_weights(network, generator):
+    return {name: torch.rand(w.shape, generator=generator) for name, w in network.named_parameters()}
+
+
+class Point(nn.Module):
+    """Three weights and nothing else."""
+
+    def __init__(self):
+        super().__init__()
+        self.w = nn.Parameter(torch.zeros(3, dtype=torch.float64))
+
+
+def minimum(point, loss, step=None):
+    optimizer = torch.optim.SGD(point.parameters(), lr=0.02)
+    for _ in range(2000):
+        if step:
+            step(optimizer, loss(point.w))
+        else:
+            optimizer.zero_grad()
+            loss(point.w).backward()
+            optimizer.step()
+    return point.w.detach().clone()
+
+
+def test_ewc_on_two_quadratic_losses_ends_at_the_closed_form():
+    random = torch.Generator().manual_seed(0)
+    (first, a), (second, b) = (
+        ((root := torch.randn(3, 3, generator=random, dtype=torch.float64)) @ root.T + torch.eye(3), root[0])
+        for _ in range(2)
+    )
+    strength, fisher = 3.0, first.diagonal()  # of a Gaussian likelihood, the information is the loss's curvature
+    point = Point()
+    after_first = minimum(point, lambda w: 0.5 * (w - a) @ first @ (w - a))
+    torch.testing.assert_close(after_first, a)
+    nothing = {"w": torch.zeros_like(a)}
+    penalty = Quadratic(nothing, nothing).plus({"w": fisher}, {"w": after_first})
+    found = minimum(point, lambda w: 0.5 * (w - b) @ second @ (w - b), penalised(penalty, point, strength))
+    expected = torch.linalg.solve(second + strength * fisher.diag(), second @ b + strength * fisher * a)
+    torch.testing.assert_close(found, expected)
+
+
+def test_the_sum_of_penalties_is_the_literal_sum_over_tasks():
+    """Value and gradient, with weights that no task, some tasks, or all tasks hold."""
+    random = torch.Generator().manual_seed(0)
+    network = Network("conv-small", (1, 8, 8), 10, random)
+    merged, value, gradient = Quadratic(no_importance(network), weights(network)), 0.0, no_importance(network)
+    for task in range(6):
+        scale = random_weights(network, random)
+        scale = {name: w * (w > 0.1 * task) for name, w in scale.items()}
+        anchor = {name: w - 0.5 for name, w in random_weights(network, random).items()}
+        merged = merged.plus(scale, anchor)
+        for name, weight in weights(network).items():
+            value += 3.5 / 2 * (scale[name].double() * (weight - anchor[name]).double().square()).sum().item()
+            gradient[name] += 3.5 * scale[name] * (weight - anchor[name])
+    for weight in network.parameters():
+        weight.grad = torch.zeros_like(weight)
+    assert merged.pull(network, 3.5) == pytest.approx(value, rel=1e-5)
+    for name, weight in network.named_parameters():
+        torch.testing.assert_close(weight.grad, gradient[name], rtol=1e-4, atol=1e-5)
+
+
+def test_the_pull_is_the_gradient_of_the_value():
+    random = torch.Generator().manual_seed(0)
+    network = Network("conv-small", (1, 8, 8), 10, random)
+    penalty = Quadratic(random_weights(network, random), random_weights(network, random))
+    value = sum(
+        (penalty.importance[name] * (weight - penalty.anchor[name]).square()).sum()
+        for name, weight in network.named_parameters()
+    )
+    (2.0 / 2 * value).backward()
+    expected = [weight.grad.clone() for weight in network.parameters()]
+    network.zero_grad(set_to_none=False)
+    assert penalty.pull(network, 2.0) == pytest.approx(value.item(), rel=1e-5)
+    for weight, gradient in zip(network.parameters(), expected):
+        torch.testing.assert_close(weight.grad, gradient)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_without_strength_it_is_fine_tuning_to_the_bit(name):
+    regularised, plain = taught(name, strength=0.0), build(name)
+    optimizer = adam(plain.network, plain.config.lr)
+    for task in TASKS:
+        plain.see(task)
+        plain.fit(task, optimizer, silent)
+    for weight, other in zip(regularised.network.parameters(), plain.network.parameters()):
+        assert torch.equal(weight, other)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_with_a_huge_strength_weights_stay_put(name):
+    """Weights of no importance are free in any regulariser; those that matter most stay."""
+    held, free = taught(name, 1, strength=1e9), taught(name, 1, strength=0.0)
+    importance = getattr(held, "importance", None) or getattr(getattr(held, "penalty", None), "importance", None)
+    most = slice(None) if importance is None else (v := vector(importance)) >= v.quantile(0.9)
+    distances = []
+    for method in (held, free):
+        before = vector(weights(method.network))
+        method.learn(TASKS[1])
+        distances.append((vector(weights(method.network)) - before)[most].norm().item())
+    assert distances[0] < 0.2 * distances[1]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_penalty_is_above_zero_once_weights_have_moved(name):
+    """The first task's reported losses are its own; those of the second hold the penalty too."""
+    with_penalty, without = [], []
+    for strength, losses in ((1e3, with_penalty), (0.0, without)):
+        method = build(name, strength=strength, epochs=2)
+        for task in TASKS[:2]:
+            method.learn(task, lambda step, steps, loss, losses=losses: losses.append(loss))
+    assert with_penalty[:3] == without[:3]  # the second task's first step stands at the anchor
+    assert with_penalty[3] > without[3]
+
+
+def test_l2_is_held_by_the_last_task_alone(monkeypatch):
+    anchors = []
+    original = Quadratic.pull
+    monkeypatch.setattr(
+        Quadratic, "pull", lambda self, *a: (anchors.append(vector(self.anchor)), original(self, *a))[1]
+    )
+    method = taught("l2", 2)
+    after_second = vector(weights(method.network))
+    anchors.clear()
+    method.learn(TASKS[2])
+    assert all(torch.equal(anchor, after_second) for anchor in anchors)
+    assert len(anchors) == QUICK["epochs"]
+
+
+def test_ewc_keeps_the_sum_of_all_tasks_terms(monkeypatch):
+    terms = []
+    original = Quadratic.plus
+    monkeypatch.setattr(Quadratic, "plus", lambda self, *term: (terms.append(term), original(self, *term))[1])
+    method = taught("ewc")
+    assert len(terms) == 3
+    torch.testing.assert_close(vector(method.penalty.importance), sum(vector(scale) for scale, _ in terms))
+    torch.testing.assert_close(vector(terms[-1][1]), vector(weights(method.network)))
+    method.learn(TASKS[0])
+    value = sum(
+        (scale[n] * (w - anchor[n]).square()).sum() for scale, anchor in terms[:3] for n, w in terms[3][1].items()
+    )
+    assert value > 0
+    network = method.network
+    reference = Quadratic(no_importance(network), weights(network))
+    for term in terms[:3]:
+        reference = reference.plus(*term)
+    assert reference.pull(network, 2.0) == pytest.approx(value.item(), rel=1e-4)
+
+
+@pytest.mark.parametrize("gamma", [1.0, 0.5])
+def test_online_ewc_adds_new_importances_to_decayed_old_ones(monkeypatch, gamma):
+    found = []
+    original = importance.fisher
+    monkeypatch.setattr("protoreplay.methods.ewc.fisher", lambda *a: (found.append(original(*a)), found[-1])[1])
+    method = taught("online-ewc", 2, gamma=gamma)
+    first, second = (vector(fisher) for fisher in found)
+    assert first.sum() > 0
+    assert second.sum() > 0
+    torch.testing.assert_close(vector(method.importance), gamma * first + second)
+
+
+def test_si_path_integral_is_the_fall_of_the_loss():
+    method = build("si", lr=1e-5, epochs=300, batch_size=128)
+    task = TASKS[0]
+    method.see(task)
+    targets = method.targets(task.labels)
+    before = method.cross_entropy(task.images, targets).item()
+    path = method._train(task, Quadratic(method.importance, weights(method.network)), silent)
+    after = method.cross_entropy(task.images, targets).item()
+    assert before - after > 0.05
+    assert vector(path).sum().item() == pytest.approx(before - after, rel=0.01)
+
+
+def test_si_path_is_that_of_the_loss_without_the_penalty():
+    """Under a strong penalty too, shares add up to the fall of the loss alone."""
+    method = taught("si", 1, strength=100.0, lr=1e-5, epochs=300)
+    task = TASKS[1]
+    method.see(task)
+    targets = method.targets(task.labels)
+    losses = [method.cross_entropy(task.images, targets).item()]
+    penalty = Quadratic({n: 10 * torch.ones_like(w) for n, w in method.importance.items()}, weights(method.network))
+    path = method._train(task, penalty, silent)
+    losses.append(method.cross_entropy(task.images, targets).item())
+    assert vector(path).sum().item() == pytest.approx(losses[0] - losses[1], rel=0.01)
+
+
+def test_si_importance_is_the_share_over_the_squared_motion(monkeypatch):
+    paths = []
+    original = SI._train
+    monkeypatch.setattr(SI, "_train", lambda self, *a: (paths.append(original(self, *a)), paths[-1])[1])
+    method = build("si", xi=0.02)
+    expected = 0.0
+    for task in TASKS[:2]:
+        start = vector(weights(method.network))
+        method.learn(task)
+        motion = vector(weights(method.network)) - start
+        expected = expected + vector(paths[-1]).relu() / (motion**2 + 0.02)
+    torch.testing.assert_close(vector(method.importance), expected)
+    assert (expected > 0).any()
+
+
+def test_the_optimiser_goes_on_from_task_to_task():
+    method = taught("l2", 2)
+    steps = {int(tensor) for name, tensor in method.state().items() if name.endswith(".step")}
+    assert steps == {2 * QUICK["epochs"]}
+    moments = sum(item.numbers for item in method.ledger() if item.name == "optimizer")
+    numbers = sum(weight.numel() for weight in method.network.parameters())
+    assert moments == 2 * numbers + len(list(method.network.parameters()))
+
+
+@pytest.mark.parametrize(
+    ("name", "items"),
+    [("l2", 0), ("ewc", 2), ("online-ewc", 1), ("si", 1), ("mas", 1)],
+)
+def test_what_is_kept_does_not_grow_with_tasks(name, items):
+    numbers = sum(weight.numel() for weight in build(name).network.parameters())
+    for tasks in (1, 3):
+        kept = {item.name: item.numbers for item in taught(name, tasks).ledger()}
+        assert sum(kept.get(item, 0) for item in ("importance", "anchor")) == items * numbers
+        assert kept["network"] == numbers
