@@ -60,7 +60,8 @@ class SLDA(Method[SLDAConfig]):
         """Log-likelihoods under Gaussians around each mean, N x K, up to a number for each image."""
         centre = self.means.mean(0)
         offsets = ((self.means - centre) * self.directions).sum(1) / 2
-        return (self.features(images) - centre) @ self.directions.T - offsets
+        features: Tensor = self.features(images)
+        return (features - centre) @ self.directions.T - offsets
 
     def probabilities(self, images: Tensor) -> Tensor:
         """The likeliest mean's class."""
