@@ -1,12 +1,13 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+DEMO := vpr,vpr-paper,replay,ewc,sgd,nearest-mean,joint
 INSTALLED := $(VENV)/.installed
 
 .PHONY: demo test lint bench clean
 
 demo: $(INSTALLED)
-	$(BIN)/protoreplay bench split-digits --methods all --seeds 3 --out runs/demo
+	$(BIN)/protoreplay bench split-digits --methods $(DEMO) --seeds 3 --out runs/demo
 	$(BIN)/protoreplay report runs/demo -o runs/demo/report.html
 
 test: lint

@@ -1,10 +1,12 @@
 from protoreplay import make_method, make_stream, protocols
 from protoreplay.analysis.memory import measure
+from protoreplay.methods import REGISTRY
 
 
 def test_the_papers_numbers_come_out_of_real_objects(small_cache):
     """The paper's table: 21.7e5 for VPR, of 21.3e5 weights, 10 images and 10 prototypes."""
-    (vpr,) = measure(protocols.get("split-cifar10"), ["vpr-paper"])
+    vpr, *regularisers = measure(protocols.get("split-cifar10"), ["vpr-paper", "l2", "online-ewc", "si", "mas"])
+    assert {round(regulariser.paper / 1e5, 1) for regulariser in regularisers} == {32.6}
     assert vpr.paper == 2_126_500 + 10 * 3 * 32 * 32 + 10 * 2 * 500
     assert round(vpr.paper / 1e5, 1) == 21.7
     assert vpr.numbers > vpr.paper
@@ -14,8 +16,8 @@ def test_the_papers_numbers_come_out_of_real_objects(small_cache):
 
 def test_it_is_the_ledger_of_a_trained_run():
     stream = make_stream("split-digits")
-    for measured in measure(stream.protocol, ["vpr", "sgd", "nearest-mean", "joint"]):
-        quick = {} if measured.method == "nearest-mean" else {"epochs": 1}
+    for measured in measure(stream.protocol, list(REGISTRY)):
+        quick = {"epochs": 2} if "epochs" in REGISTRY[measured.method].method.Config.model_fields else {}
         method = make_method(measured.method, stream, **quick)
         for task in stream:
             method.learn(task)

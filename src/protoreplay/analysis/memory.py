@@ -31,14 +31,17 @@ class Memory:
 
 
 def measure(protocol: Protocol, names: list[str]) -> list[Memory]:
-    """Take each method through all tasks of the stream without training, and count what it keeps at the end."""
+    """Take each method through all tasks of the stream, trained in one pass, and count what it keeps at the end.
+
+    One pass and not none: what an optimiser carries comes into being with its first step.
+    """
     stream = protocol.stream(seed=0)
     problem = Problem(stream.image_shape, stream.num_classes)
     measured = []
     for name in names:
         recipe = methods.get(name)
-        untrained = {"epochs": 0} if "epochs" in recipe.method.Config.model_fields else {}
-        method = recipe.build(methods.configure(name, protocol, untrained), problem)
+        briefly = {"epochs": 1} if "epochs" in recipe.method.Config.model_fields else {}
+        method = recipe.build(methods.configure(name, protocol, briefly), problem)
         for task in stream:
             method.learn(task)
         measured.append(Memory(name, method.ledger(), _papers_count(name, method)))

@@ -11,7 +11,7 @@ from protoreplay.methods.base import Problem, Report, prefixed, silent, under
 from protoreplay.methods.importance import FisherLabels, fisher, some
 from protoreplay.methods.linear import LinearMethod
 from protoreplay.methods.optimizers import adam
-from protoreplay.methods.penalty import PenaltySettings, Quadratic, Weights, no_importance, penalised, weights
+from protoreplay.methods.penalty import SEARCH, PenaltySettings, Quadratic, Weights, no_importance, penalised, weights
 from protoreplay.protocols import Task
 
 
@@ -43,6 +43,7 @@ class EWC(LinearMethod[EWCConfig]):
 
     Config = EWCConfig
     summary = "Elastic Weight Consolidation, a term for every task"
+    search = SEARCH
     optimizer: torch.optim.Optimizer
 
     def __init__(self, config: EWCConfig, problem: Problem) -> None:

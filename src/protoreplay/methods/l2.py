@@ -6,7 +6,7 @@ from pydantic import Field
 from protoreplay.methods.base import Problem, Report, silent
 from protoreplay.methods.linear import LinearMethod
 from protoreplay.methods.optimizers import adam
-from protoreplay.methods.penalty import PenaltySettings, Quadratic, penalised, weights
+from protoreplay.methods.penalty import SEARCH, PenaltySettings, Quadratic, penalised, weights
 from protoreplay.protocols import Task
 
 
@@ -25,6 +25,7 @@ class L2(LinearMethod[L2Config]):
 
     Config = L2Config
     summary = "weights held near those after the task before"
+    search = SEARCH
     optimizer: torch.optim.Optimizer
 
     def __init__(self, config: L2Config, problem: Problem) -> None:

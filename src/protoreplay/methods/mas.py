@@ -12,6 +12,7 @@ from protoreplay.methods.importance import sensitivity, some
 from protoreplay.methods.linear import LinearMethod
 from protoreplay.methods.optimizers import adam
 from protoreplay.methods.penalty import (
+    SEARCH,
     PenaltySettings,
     Quadratic,
     load_importance,
@@ -40,6 +41,7 @@ class MAS(LinearMethod[MASConfig]):
 
     Config = MASConfig
     summary = "Memory Aware Synapses"
+    search = SEARCH
     optimizer: torch.optim.Optimizer
 
     def __init__(self, config: MASConfig, problem: Problem) -> None:

@@ -10,7 +10,7 @@ from protoreplay.methods.base import Problem, Report, prefixed, silent
 from protoreplay.methods.ewc import FisherSettings, fisher_of_task
 from protoreplay.methods.linear import LinearMethod
 from protoreplay.methods.optimizers import adam
-from protoreplay.methods.penalty import Quadratic, load_importance, no_importance, penalised, weights
+from protoreplay.methods.penalty import SEARCH, Quadratic, load_importance, no_importance, penalised, weights
 from protoreplay.protocols import Task
 
 
@@ -29,6 +29,7 @@ class OnlineEWC(LinearMethod[OnlineEWCConfig]):
 
     Config = OnlineEWCConfig
     summary = "online EWC, one term around the latest weights"
+    search = SEARCH
     optimizer: torch.optim.Optimizer
 
     def __init__(self, config: OnlineEWCConfig, problem: Problem) -> None:

@@ -10,6 +10,9 @@ from torch import Tensor, nn
 from protoreplay.methods.base import EncoderSettings, under
 from protoreplay.methods.linear import Step
 
+SEARCH: Mapping[str, tuple[float, ...]] = {"lr": (1e-4, 1e-3), "strength": (0.1, 1.0, 10.0, 100.0, 1e3, 1e4, 1e5)}
+"""What is tried when a regulariser's settings are tuned."""
+
 Weights = dict[str, Tensor]
 """One number for each weight of a network, by the names of its parameters."""
 

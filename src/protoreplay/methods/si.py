@@ -10,6 +10,7 @@ from protoreplay.methods.base import Problem, Report, prefixed, silent
 from protoreplay.methods.linear import LinearMethod
 from protoreplay.methods.optimizers import adam
 from protoreplay.methods.penalty import (
+    SEARCH,
     PenaltySettings,
     Quadratic,
     Weights,
@@ -39,6 +40,7 @@ class SI(LinearMethod[SIConfig]):
 
     Config = SIConfig
     summary = "Synaptic Intelligence"
+    search = SEARCH
     optimizer: torch.optim.Optimizer
 
     def __init__(self, config: SIConfig, problem: Problem) -> None:
