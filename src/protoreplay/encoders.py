@@ -18,62 +18,51 @@ class Normalise(nn.Module):
         return images.to(torch.float32) / 127.5 - 1
 
 
-def conv_small(shape: ImageShape) -> nn.Sequential:
-    """Two 3 x 3 convolutions and a hidden layer of 64, for the 8 x 8 digits."""
+def _two_convolutions(shape: ImageShape, side: int, filters: tuple[int, int], hidden: int) -> nn.Sequential:
     channels, height, width = shape
     return nn.Sequential(
         Normalise(),
-        nn.Conv2d(channels, 16, 3, padding=1),
+        nn.Conv2d(channels, filters[0], side, padding=side // 2),
         nn.ReLU(),
         nn.MaxPool2d(2),
-        nn.Conv2d(16, 32, 3, padding=1),
+        nn.Conv2d(*filters, side, padding=side // 2),
         nn.ReLU(),
         nn.MaxPool2d(2),
         nn.Flatten(),
-        nn.Linear(32 * (height // 4) * (width // 4), 64),
+        nn.Linear(filters[1] * (height // 4) * (width // 4), hidden),
         nn.ReLU(),
     )
 
 
-def mlp_small(shape: ImageShape) -> nn.Sequential:
-    """Two hidden layers of 128, for permuted pixels."""
+def _two_hidden_layers(shape: ImageShape, hidden: int) -> nn.Sequential:
     return nn.Sequential(
         Normalise(),
         nn.Flatten(),
-        nn.Linear(math.prod(shape), 128),
+        nn.Linear(math.prod(shape), hidden),
         nn.ReLU(),
-        nn.Linear(128, 128),
+        nn.Linear(hidden, hidden),
         nn.ReLU(),
     )
 
 
-def mlp_1000(shape: ImageShape) -> nn.Sequential:
-    """The paper's network for permuted MNIST: two hidden layers of 1000."""
-    return nn.Sequential(
-        Normalise(),
-        nn.Flatten(),
-        nn.Linear(math.prod(shape), 1000),
-        nn.ReLU(),
-        nn.Linear(1000, 1000),
-        nn.ReLU(),
-    )
+def conv_small(shape: ImageShape) -> nn.Sequential:
+    """Two 3 x 3 convolutions and a hidden layer of 64, for the 8 x 8 digits."""
+    return _two_convolutions(shape, 3, (16, 32), 64)
 
 
 def lenet(shape: ImageShape) -> nn.Sequential:
     """The paper's network for CIFAR-10: two 5 x 5 convolutions of 20 and 50, each pooled, and a hidden layer of 500."""
-    channels, height, width = shape
-    return nn.Sequential(
-        Normalise(),
-        nn.Conv2d(channels, 20, 5, padding=2),
-        nn.ReLU(),
-        nn.MaxPool2d(2),
-        nn.Conv2d(20, 50, 5, padding=2),
-        nn.ReLU(),
-        nn.MaxPool2d(2),
-        nn.Flatten(),
-        nn.Linear(50 * (height // 4) * (width // 4), 500),
-        nn.ReLU(),
-    )
+    return _two_convolutions(shape, 5, (20, 50), 500)
+
+
+def mlp_small(shape: ImageShape) -> nn.Sequential:
+    """Two hidden layers of 128, for permuted digits."""
+    return _two_hidden_layers(shape, 128)
+
+
+def mlp_1000(shape: ImageShape) -> nn.Sequential:
+    """The paper's network for permuted MNIST: two hidden layers of 1000."""
+    return _two_hidden_layers(shape, 1000)
 
 
 def conv5(shape: ImageShape) -> nn.Sequential:
