@@ -180,6 +180,7 @@ def test_a_folder_of_photos_is_a_stream(tmp_path, kind):
             Image.fromarray(pixels).save(tmp_path / colour / f"{number}.png")
     stream = make_stream(f"{kind}:{tmp_path}", shots=3, image_size=16, **({"tasks": 3} if kind == "permuted" else {}))
     assert stream.train.class_names == ("blue", "green", "red")
+    assert stream.protocol.stream(1, stream.protocol.settings({"shots": 2, "image_size": 16})).train is stream.train
     assert [task.classes for task in stream] == ([(0, 1), (2,)] if kind == "split" else [(0, 1, 2)] * 3)
     assert stream.task(2).images.shape == ((3 if kind == "split" else 9), 3, 16, 16)
     assert len(stream.shots()) == len(stream)

@@ -4,6 +4,7 @@ Two kinds of stream. *Incremental class*: every task brings classes never seen b
 classes come back in every task with their pixels in another order, and the task is not known at test time.
 """
 
+import functools
 import hashlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -363,7 +364,8 @@ def get(name: str) -> Protocol:
             f"the photos in {path}",
             path,
             0,
-            lambda size: folder.load(Path(path), size),
+            # Photos take long to decode, and unreadable ones are reported: once for all runs of a grid.
+            functools.cache(lambda size: folder.load(Path(path), size)),
             SplitSettings() if kind == "split" else PermutedSettings(),
             {"encoder": "lenet", "dim": 500} | ({"budget": 1, "budget_per": "class"} if kind == "permuted" else {}),
         )
