@@ -58,9 +58,9 @@ class SLDA(Method[SLDAConfig]):
 
     def scores(self, images: Tensor) -> Tensor:
         """Log-likelihoods under Gaussians around each mean, N x K, up to a number for each image."""
+        features: Tensor = self.features(images)
         centre = self.means.mean(0)
-        offsets = ((self.means - centre) * self.directions).sum(1) / 2
-        return (self.features(images) - centre) @ self.directions.T - offsets
+        return (features - centre) @ self.directions.T - ((self.means - centre) * self.directions).sum(1) / 2
 
     def probabilities(self, images: Tensor) -> Tensor:
         """The likeliest mean's class."""
