@@ -192,6 +192,14 @@ def test_online_ewc_adds_new_importances_to_decayed_old_ones(monkeypatch, gamma)
     torch.testing.assert_close(vector(method.importance), gamma * first + second)
 
 
+def test_mas_sums_the_importances_of_tasks():
+    method, expected = build("mas"), 0.0
+    for task in TASKS:
+        method.learn(task)
+        expected = expected + vector(importance.sensitivity(method.network, task.images, method.classes))
+    torch.testing.assert_close(vector(method.importance), expected)
+
+
 def test_si_path_integral_is_the_fall_of_the_loss():
     method = build("si", lr=1e-5, epochs=300, batch_size=128)
     task = TASKS[0]

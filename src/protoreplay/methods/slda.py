@@ -58,10 +58,9 @@ class SLDA(Method[SLDAConfig]):
 
     def scores(self, images: Tensor) -> Tensor:
         """Log-likelihoods under Gaussians around each mean, N x K, up to a number for each image."""
-        centre = self.means.mean(0)
-        offsets = ((self.means - centre) * self.directions).sum(1) / 2
         features: Tensor = self.features(images)
-        return (features - centre) @ self.directions.T - offsets
+        centre = self.means.mean(0)
+        return (features - centre) @ self.directions.T - ((self.means - centre) * self.directions).sum(1) / 2
 
     def probabilities(self, images: Tensor) -> Tensor:
         """The likeliest mean's class."""
