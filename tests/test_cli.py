@@ -138,6 +138,13 @@ def test_bench_then_every_format_of_the_table(protoreplay):
     assert all(line.count("|") == out.splitlines()[0].count("|") for line in out.splitlines())
 
 
+def test_validation_uses_seeds_that_are_never_reported(protoreplay, tmp_path):
+    words = ["bench", "split-digits", "--methods", "nearest-mean", "--seeds", "2", "--eval", "validation", "--out", "v"]
+    assert protoreplay(*words)[0] == 0
+    folders = sorted(path.parent.name for path in tmp_path.rglob("counts.csv"))
+    assert folders == ["seed-1000", "seed-1001"]
+
+
 def test_lists_and_settings(protoreplay, monkeypatch, tmp_path):
     monkeypatch.setenv("PROTOREPLAY_DATA", str(tmp_path / "empty"))
     code, out, _ = protoreplay("methods")

@@ -86,18 +86,17 @@ def bench(
     protocol: ProtocolName,
     out: Annotated[Path, typer.Option(help="The folder for all runs.")],
     methods: Annotated[str, typer.Option(help="Names separated by commas, or `all`.")] = "all",
-    seeds: Annotated[int, typer.Option(min=1, help="Number of seeds, from 0.")] = 3,
+    seeds: Annotated[int, typer.Option(min=1, help="Number of seeds, from 0; on validation images from 1000.")] = 3,
     overrides: Overrides = None,
     evaluation: EvalOn = "test",
 ) -> None:
     """Run several methods with several seeds and print the table; finished runs are not done again."""
     from protoreplay.experiments.grid import execute_grid
     from protoreplay.experiments.progress import for_this_terminal
-    from protoreplay.experiments.spec import resolve_grid
+    from protoreplay.experiments.spec import first_seeds, resolve_grid
 
-    specs = resolve_grid(
-        protocol, _method_names(methods), list(range(seeds)), _parse(overrides), _evaluation(evaluation)
-    )
+    chosen = _evaluation(evaluation)
+    specs = resolve_grid(protocol, _method_names(methods), first_seeds(seeds, chosen), _parse(overrides), chosen)
     with for_this_terminal() as progress:
         execute_grid(specs, out, progress)
     table(out)

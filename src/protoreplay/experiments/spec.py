@@ -15,6 +15,12 @@ from protoreplay.protocols import Evaluation, PermutedSettings, Protocol, SplitS
 from protoreplay.settings import Settings, unknown
 
 
+def first_seeds(count: int, evaluation: Evaluation) -> list[int]:
+    """The seeds of a grid: from 0, or from 1000 on validation images, so that nothing is chosen on a draw we report."""
+    first = 1000 if evaluation == "validation" else 0
+    return list(range(first, first + count))
+
+
 @dataclass(frozen=True)
 class RunSpec:
     """A run, ready to execute.

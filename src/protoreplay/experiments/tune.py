@@ -14,10 +14,9 @@ from protoreplay.evaluation import average
 from protoreplay.experiments.grid import execute_grid, run_path
 from protoreplay.experiments.progress import Progress
 from protoreplay.experiments.run import execute
-from protoreplay.experiments.spec import RunSpec, resolve_grid
+from protoreplay.experiments.spec import RunSpec, first_seeds, resolve_grid
 from protoreplay.files import write_whole
 
-FIRST_SEED = 1000
 TASKS = 2
 
 
@@ -66,5 +65,5 @@ def searchable() -> list[str]:
 
 
 def _grid(protocol: str, method: str, seeds: int, candidate: Mapping[str, Any]) -> list[RunSpec]:
-    chosen = list(range(FIRST_SEED, FIRST_SEED + seeds))
+    chosen = first_seeds(seeds, "validation")
     return resolve_grid(protocol, [method], chosen, {"tasks": TASKS, **candidate}, "validation")
