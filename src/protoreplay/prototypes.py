@@ -21,10 +21,6 @@ class Gaussian(NamedTuple):
         """`mean + exp(logvar / 2) * noise`; noise of Z x N x D (or Z x 1 x D, shared by all rows) gives Z x N x D."""
         return torch.addcmul(self.mean, (0.5 * self.logvar).exp(), noise)
 
-    def detach(self) -> "Gaussian":
-        """The same numbers without a gradient."""
-        return Gaussian(self.mean.detach(), self.logvar.detach())
-
 
 @dataclass(frozen=True)
 class PrototypeBank:

@@ -73,14 +73,14 @@ class EncoderSettings(AugmentationSettings):
 
 
 class MemorySettings(EncoderSettings):
-    """Settings of methods with a linear head that keep images."""
+    """Settings of methods that keep images."""
 
     lr: float = Field(1e-3, gt=0)
     """Adam's learning rate (METHOD section 3, split-cifar10: 1e-3); the optimiser starts anew with each task."""
     budget: int = Field(10, ge=0)
     """Images that are kept (METHOD section 3, split-cifar10: 10)."""
     budget_per: BudgetPer = "run"
-    """Whether the budget is shared by all classes or granted to each class of each task (as in VPR)."""
+    """Whether the budget is shared by all classes or granted to each class of each task."""
 
 
 C = TypeVar("C", bound=Settings)

@@ -11,7 +11,7 @@ from protoreplay.augmentation import augment
 from protoreplay.encoders import Network
 from protoreplay.methods.base import EncoderSettings, Method, Problem, Report, prefixed, under
 from protoreplay.methods.batches import batches, steps_per_epoch
-from protoreplay.methods.optimizers import load_optimizer, optimizer_tensors
+from protoreplay.methods.optimizers import descend, load_optimizer, optimizer_tensors
 from protoreplay.protocols import Task
 
 E = TypeVar("E", bound=EncoderSettings)
@@ -21,14 +21,6 @@ Loss = Callable[[Tensor, Tensor], Tensor]
 
 Step = Callable[[torch.optim.Optimizer, Tensor], float]
 """Changes the weights so that the loss falls; returns the loss to report."""
-
-
-def descend(optimizer: torch.optim.Optimizer, loss: Tensor) -> float:
-    """The plain `Step`."""
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
-    return loss.item()
 
 
 class LinearMethod(Method[E]):

@@ -11,9 +11,10 @@ from torch.nn import functional
 
 from protoreplay.augmentation import augment
 from protoreplay.encoders import Network
-from protoreplay.memory import BudgetPer, ReplayMemory, quota
-from protoreplay.methods.base import PREDICT_BATCH, EncoderSettings, Method, Problem, Report, prefixed, silent, under
+from protoreplay.memory import ReplayMemory, quota
+from protoreplay.methods.base import PREDICT_BATCH, MemorySettings, Method, Problem, Report, prefixed, silent, under
 from protoreplay.methods.batches import episodes, steps_per_epoch
+from protoreplay.methods.optimizers import adam, descend
 from protoreplay.protocols import Task
 from protoreplay.prototypes import (
     Gaussian,
@@ -25,7 +26,7 @@ from protoreplay.prototypes import (
 )
 
 
-class VPRConfig(EncoderSettings):
+class VPRConfig(MemorySettings):
     """Settings of VPR; "paper" names where a default comes from, "ours" what the paper leaves open."""
 
     dim: int = Field(500, ge=1)
@@ -48,16 +49,10 @@ class VPRConfig(EncoderSettings):
     """One optimiser step on the mean of all past tasks' replay losses, instead of one step each (paper)."""
     recall: Literal["both", "mean", "variance"] = "both"
     """What replay brings back: samples of mean and variance (paper), the means alone, the log-variances alone."""
-    budget: int = Field(10, ge=0)
-    """Images in the replay memory (paper, CIFAR-10: 10)."""
-    budget_per: BudgetPer = "run"
-    """Whether the budget is shared by all classes (paper) or granted to each class of each task."""
     old_prototypes: Literal["re-embedded", "kept"] = "re-embedded"
     """After a task, prototypes of old classes come from the memory's images (paper), or stay as they were."""
     prediction: Literal["samples", "means"] = "samples"
     """Probabilities averaged over Z samples (paper), or from the distances of the means."""
-    lr: float = Field(1e-3, gt=0)
-    """Adam's learning rate; the optimiser starts anew with each task, so nothing of it is kept (ours)."""
 
 
 PAPER: dict[str, Any] = {
@@ -108,15 +103,14 @@ class VPR(Method[VPRConfig]):
         random = self.generator("learn", task.position)
         images = task.images.to(self.device)
         groups = torch.searchsorted(torch.tensor(task.classes), task.labels)
-        optimizer = torch.optim.Adam(self.network.parameters(), lr=self.config.lr, fused=True)
+        optimizer = adam(self.network, self.config.lr)
         recalls, replayed = self._recalls(), self.memory.images.to(self.device)
         steps = self.config.epochs * steps_per_epoch(len(groups), self.config)
         for step, (support, query) in enumerate(episodes(groups, self.config, random), start=1):
-            loss = self._new_image_loss(images, groups, support, query, random)
-            _descend(optimizer, loss)
+            loss = descend(optimizer, self._new_image_loss(images, groups, support, query, random))
             if recalls and step % self.config.replay_every == 0:
                 self._replay(recalls, replayed, optimizer, random)
-            report(step, steps, loss.item())
+            report(step, steps, loss)
         self._store(task, images, groups)
         self.see(task)
 
@@ -152,12 +146,12 @@ class VPR(Method[VPRConfig]):
         if self.config.fused:
             mean, logvar = self.network.gaussian(augment(images, self.config, random))
             losses = [self._recall_loss(r, Gaussian(mean[r.rows], logvar[r.rows]), random) for r in recalls]
-            _descend(optimizer, torch.stack(losses).mean())
+            descend(optimizer, torch.stack(losses).mean())
         else:
             for recall in recalls:
                 batch = augment(images[recall.rows], self.config, random)
                 encoded = Gaussian(*self.network.gaussian(batch))
-                _descend(optimizer, self._recall_loss(recall, encoded, random))
+                descend(optimizer, self._recall_loss(recall, encoded, random))
 
     def _recall_loss(self, recall: _Recall, encoded: Gaussian, random: torch.Generator) -> Tensor:
         """Cross-entropy of the memory's images known after a past task among the prototypes stored then."""
@@ -254,9 +248,3 @@ class VPR(Method[VPRConfig]):
         while stored := under(f"prototypes.{len(self.banks) + 1}", tensors):
             gaussian = Gaussian(stored["mean"].to(self.device), stored["logvar"].to(self.device))
             self.banks.append(PrototypeBank(gaussian, stored["tasks"], stored["classes"]))
-
-
-def _descend(optimizer: torch.optim.Optimizer, loss: Tensor) -> None:
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
