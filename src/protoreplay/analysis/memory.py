@@ -5,7 +5,7 @@ from typing import Any
 
 from protoreplay import methods
 from protoreplay.methods import LedgerItem, Method, Problem
-from protoreplay.methods.vpr import VPR
+from protoreplay.methods.vpr_paper import VPRPaper
 from protoreplay.protocols import Protocol
 
 PAPER_REGULARISERS = ("l2", "online-ewc", "si", "mas")
@@ -53,7 +53,7 @@ def _papers_count(name: str, method: Method[Any]) -> int | None:
     weights = sum(p.numel() for p in method.network.parameters() if p.ndim > 1) if hasattr(method, "network") else 0
     if name in PAPER_REGULARISERS:
         return 2 * weights
-    if isinstance(method, VPR):
+    if isinstance(method, VPRPaper):
         last = method.banks[-1].gaussian
         return weights + method.memory.images.numel() + last.mean.numel() + last.logvar.numel()
     return None

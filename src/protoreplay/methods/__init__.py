@@ -18,7 +18,7 @@ from protoreplay.methods.replay import Replay
 from protoreplay.methods.sgd import SGD
 from protoreplay.methods.si import SI
 from protoreplay.methods.slda import SLDA
-from protoreplay.methods.vpr import PAPER, VPR
+from protoreplay.methods.vpr_paper import VPRPaper
 from protoreplay.protocols import Protocol
 from protoreplay.settings import Settings, unknown
 
@@ -67,8 +67,8 @@ class Recipe:
 
 
 REGISTRY: dict[str, Recipe] = {
-    "vpr": Recipe(VPR),
-    "vpr-paper": Recipe(VPR, " as in the text of the paper", PAPER),
+    "vpr": Recipe(VPRPaper),
+    "vpr-paper": Recipe(VPRPaper, " as in the text of the paper"),
     "sgd": Recipe(SGD),
     "l2": Recipe(L2),
     "ewc": Recipe(EWC),

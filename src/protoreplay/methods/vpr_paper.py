@@ -1,8 +1,8 @@
-"""Variational Prototype Replays: METHOD section 1, with every choice as a setting."""
+"""Variational Prototype Replays as in the text of its paper (METHOD section 1), with every choice as a setting."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from pydantic import Field
@@ -26,8 +26,8 @@ from protoreplay.prototypes import (
 )
 
 
-class VPRConfig(MemorySettings):
-    """Settings of VPR; "paper" names where a default comes from, "ours" what the paper leaves open."""
+class VPRPaperConfig(MemorySettings):
+    """Settings of the paper's form; "paper" names where a default comes from, "ours" what the paper leaves open."""
 
     dim: int = Field(500, ge=1)
     """Latent dimension (paper, CIFAR-10: 500)."""
@@ -55,26 +55,6 @@ class VPRConfig(MemorySettings):
     """Probabilities averaged over Z samples (paper), or from the distances of the means."""
 
 
-PAPER: dict[str, Any] = {
-    "samples": 50,
-    "expectation": "sampled",
-    "distance": "norm",
-    "weighted": True,
-    "replay_order": "forward",
-    "replay_every": 1,
-    "fused": False,
-    "recall": "both",
-    "old_prototypes": "re-embedded",
-    "prediction": "samples",
-    "augment_shift": 0,
-    "augment_flip": False,
-    "augment_colour": 0.0,
-    "augment_erase": 0.0,
-}
-"""What the paper's text fixes. The rest (network, latent dimension, budget, temperature, optimiser) depends on the
-protocol or is left open."""
-
-
 @dataclass(frozen=True)
 class _Recall:
     """One past task to replay: the prototypes stored after it, the memory's rows known then, and their prototypes."""
@@ -84,13 +64,13 @@ class _Recall:
     targets: Tensor
 
 
-class VPR(Method[VPRConfig]):
+class VPRPaper(Method[VPRPaperConfig]):
     """An encoder of images as Gaussians, the prototypes stored after every task, and a small replay memory."""
 
-    Config = VPRConfig
+    Config = VPRPaperConfig
     summary = "Variational Prototype Replays"
 
-    def __init__(self, config: VPRConfig, problem: Problem) -> None:
+    def __init__(self, config: VPRPaperConfig, problem: Problem) -> None:
         """A fresh encoder, no prototypes, an empty memory."""
         super().__init__(config, problem)
         self.network = Network(config.encoder, problem.image_shape, 2 * config.dim, self.initial_weights())
