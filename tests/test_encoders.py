@@ -1,7 +1,8 @@
 import pytest
 import torch
 
-from protoreplay.encoders import ENCODERS, Network
+from protoreplay.augmentation import turn_and_zoom
+from protoreplay.encoders import ENCODERS, Dictionary, Network, Pixels
 
 
 def parameters(name, shape, outputs):
@@ -43,3 +44,64 @@ def test_initial_weights_are_spread_as_pytorchs_own():
     theirs = torch.nn.Linear(3200, 500).weight.detach()
     assert float(ours.std() / theirs.std()) == pytest.approx(1, rel=0.01)
     assert float(ours.abs().max() / theirs.abs().max()) == pytest.approx(1, rel=0.01)
+
+
+def dictionary(images, seed=0, **sizes):
+    body = Dictionary(images.shape[1:], **{"filters": 8, "side": 4, "width": 10, **sizes})
+    body.fit(images, torch.Generator().manual_seed(seed))
+    return body
+
+
+def pictures(count=6, shape=(3, 32, 32)):
+    """Smooth random pictures: neighbouring pixels are alike."""
+    random = torch.Generator().manual_seed(count)
+    coarse = 255 * torch.rand(count, shape[0], shape[1] // 4, shape[2] // 4, generator=random)
+    return torch.nn.functional.interpolate(coarse, scale_factor=4.0, mode="bilinear").to(torch.uint8)
+
+
+@pytest.mark.parametrize("shape", [(3, 32, 32), (1, 8, 8), (3, 84, 84)])
+def test_a_dictionary_is_made_of_images_of_any_size(shape):
+    images = pictures(shape=shape)
+    body = dictionary(images)
+    assert body(images).shape == (6, 10)
+    torch.testing.assert_close(body.answers(images).norm(dim=1), torch.ones(6))
+    assert same_weights(body, dictionary(images))
+    assert not same_weights(body, dictionary(images, seed=1))
+
+
+def same_weights(first, second):
+    return all(torch.equal(a, b) for a, b in zip(first.buffers(), second.buffers(), strict=True))
+
+
+def test_a_dictionary_sees_neither_brightness_nor_contrast_where_contrast_is_high():
+    images = pictures().float()
+    body = dictionary(images)
+    changed = images * 0.9 + 20
+    torch.testing.assert_close(body.answers(changed), body.answers(images), atol=0.02, rtol=0)
+
+
+def test_filters_of_a_dictionary_do_not_see_the_mean():
+    body = dictionary(pictures())
+    assert body.filters.sum((1, 2, 3)).abs().max() < 1e-4
+
+
+def test_features_of_a_dictionary_are_decorrelated_over_the_images_it_was_made_of():
+    images = pictures()
+    body = dictionary(images, width=5)
+    copies = turn_and_zoom(images.repeat(200, 1, 1, 1), torch.Generator().manual_seed(5))
+    correlation = body(copies).T.corrcoef()
+    assert (correlation - torch.eye(5)).abs().max() < 0.25
+
+
+def test_one_image_of_one_colour_makes_a_dictionary_without_directions():
+    body = dictionary(torch.full((1, 3, 32, 32), 7, dtype=torch.uint8))
+    assert torch.isfinite(body(pictures())).all()
+
+
+def test_square_roots_of_pixels_have_unit_length_and_know_no_neighbours():
+    images = pictures(shape=(1, 8, 8))
+    body = Pixels((1, 8, 8))
+    order = torch.randperm(64)
+    torch.testing.assert_close(body(images).square().sum(1), torch.ones(6))
+    shuffled = images.flatten(2)[:, :, order].view_as(images)
+    torch.testing.assert_close(body(shuffled), body(images)[:, order])

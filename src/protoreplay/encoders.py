@@ -1,4 +1,4 @@
-"""Networks that turn images into features, and the head that emits mu and logvar."""
+"""Networks that turn images into features: trained ones with their head, and bodies made from a few images."""
 
 import math
 from collections.abc import Callable
@@ -6,6 +6,9 @@ from typing import cast
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
+
+from protoreplay.augmentation import turn_and_zoom
 
 ImageShape = tuple[int, int, int]
 
@@ -129,3 +132,128 @@ def _draw_weights(layer: nn.Linear | nn.Conv2d, generator: torch.Generator) -> N
     layer.weight.uniform_(-bound, bound, generator=generator)
     if layer.bias is not None:
         layer.bias.uniform_(-bound, bound, generator=generator)
+
+
+class Pixels(nn.Module):
+    """The square root of every pixel, all of an image of unit length: for images whose pixels have no neighbours."""
+
+    def __init__(self, shape: ImageShape) -> None:
+        """Nothing is learned."""
+        super().__init__()
+        self.width = math.prod(shape)
+
+    def fit(self, images: Tensor, generator: torch.Generator) -> None:
+        """Nothing is learned."""
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Pixels of 0..255, N x C x H x W, to N x width."""
+        return functional.normalize(images.flatten(1).to(torch.float32).sqrt())
+
+
+class Dictionary(nn.Module):
+    """A convolutional dictionary, learned from patches of a few images without a label or a gradient.
+
+    Filters are the centres of whitened patches. What a filter answers, divided by the contrast below it, is cut at a
+    threshold on both sides, averaged over a grid of `GRID` x `GRID` fields, square-rooted, scaled to unit length, and
+    projected onto the directions in which changed copies of the images vary most.
+
+    Args:
+        shape: channels, height, width of the images.
+        filters: number of filters.
+        side: of a patch, in pixels.
+        width: numbers of an image in the end.
+    """
+
+    GRID, THRESHOLD, CONTRAST, RIDGE = 3, 0.5, 10.0, 0.1
+    PATCHES, ROUNDS, COPIES = 20_000, 15, 1_000
+
+    filters: Tensor
+    offset: Tensor
+    centre: Tensor
+    projection: Tensor
+
+    def __init__(self, shape: ImageShape, filters: int, side: int, width: int) -> None:
+        """Room for what `fit` learns."""
+        super().__init__()
+        channels, height, across = shape
+        self.side = min(side, height, across)
+        self.stride = max(1, min(height, across) // 16)
+        self.width = width
+        answers = 2 * filters * self.GRID**2
+        self.register_buffer("filters", torch.zeros(filters, channels, self.side, self.side))
+        self.register_buffer("offset", torch.zeros(filters, 1, 1))
+        self.register_buffer("centre", torch.zeros(answers))
+        self.register_buffer("projection", torch.zeros(answers, width))
+
+    @torch.no_grad()
+    def fit(self, images: Tensor, generator: torch.Generator) -> None:
+        """Learn the filters from patches of `images`, N x C x H x W, then the projection from changed copies."""
+        filters, offset = _filters(self._patches(images, generator), len(self.filters), generator, self.ROUNDS)
+        self.filters.copy_(filters.view_as(self.filters))
+        self.offset.copy_(offset[:, None, None])
+        copies = images.repeat(math.ceil(self.COPIES / len(images)), 1, 1, 1)
+        answers = self.answers(turn_and_zoom(copies, generator))
+        self.centre.copy_(answers.mean(0))
+        directions = _main_directions(answers - self.centre, self.width)
+        self.projection.zero_()[:, : directions.shape[1]] = directions
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Pixels of 0..255, N x C x H x W, to N x width."""
+        return (self.answers(images) - self.centre) @ self.projection
+
+    def answers(self, images: Tensor) -> Tensor:
+        """Pixels of 0..255, N x C x H x W, to what the filters answer, N x 2*filters*GRID*GRID, of unit length."""
+        return torch.cat([self._part(part.to(torch.float32)) for part in images.split(64)])
+
+    def _part(self, images: Tensor) -> Tensor:
+        numbers = images.shape[1] * self.side**2
+        mean = functional.avg_pool2d(images.mean(1, keepdim=True), self.side, self.stride)
+        square = functional.avg_pool2d(images.square().mean(1, keepdim=True), self.side, self.stride)
+        variance = (square - mean.square()).clamp_(min=0) * (numbers / (numbers - 1))
+        answer = functional.conv2d(images, self.filters, stride=self.stride)
+        answer.div_((variance + self.CONTRAST).sqrt_()).sub_(self.offset)
+        above = functional.adaptive_avg_pool2d((answer - self.THRESHOLD).relu_(), self.GRID)
+        below = functional.adaptive_avg_pool2d(answer.neg_().sub_(self.THRESHOLD).relu_(), self.GRID)
+        return functional.normalize(torch.cat([above, below], 1).flatten(1).sqrt_())
+
+    def _patches(self, images: Tensor, generator: torch.Generator) -> Tensor:
+        """At most `PATCHES` patches, drawn evenly from all images, each without its mean and of unit contrast."""
+        per_image = (images.shape[-2] - self.side + 1) * (images.shape[-1] - self.side + 1)
+        drawn = torch.randperm(len(images) * per_image, generator=generator)[: self.PATCHES].sort().values
+        parts = []
+        for number, image in enumerate(images):
+            own = drawn[(drawn >= number * per_image) & (drawn < (number + 1) * per_image)] - number * per_image
+            parts.append(functional.unfold(image[None].to(torch.float32), self.side)[0].T[own.to(images.device)])
+        patches = torch.cat(parts)
+        patches = patches - patches.mean(1, keepdim=True)
+        return patches / (patches.var(1, keepdim=True) + self.CONTRAST).sqrt()
+
+
+def _filters(patches: Tensor, count: int, generator: torch.Generator, rounds: int) -> tuple[Tensor, Tensor]:
+    """Spherical k-means of whitened patches, N x P: filters, count x P, for the patches as they are, and offsets."""
+    mean = patches.mean(0)
+    values, vectors = torch.linalg.eigh((patches - mean).T.cov(correction=0).double())
+    whitening = ((vectors * (values + Dictionary.RIDGE).rsqrt()) @ vectors.T).to(patches.dtype)
+    white = (patches - mean) @ whitening
+    start = torch.randint(len(white), (count,), generator=generator)
+    if count <= len(white):
+        start = torch.randperm(len(white), generator=generator)[:count]
+    centres = functional.normalize(white[start.to(white.device)])
+    for _ in range(rounds):
+        likeness, nearest = (white @ centres.T).max(1)
+        total = torch.zeros_like(centres).index_add_(0, nearest, white * likeness[:, None])
+        centres = functional.normalize(torch.where(total.any(1, keepdim=True), total, centres))
+    filters = centres @ whitening
+    # A patch is given with its mean, which a filter that sums to nothing does not see.
+    return filters - filters.mean(1, keepdim=True), filters @ mean
+
+
+def _main_directions(rows: Tensor, count: int) -> Tensor:
+    """The directions, P x at most `count`, in which the rows, N x P and centred, vary most; the last the most."""
+    gram = (rows @ rows.T if len(rows) < rows.shape[1] else rows.T @ rows).double()
+    values, vectors = torch.linalg.eigh(gram)
+    kept = slice(max(0, len(values) - count), None)
+    large = values[kept] > 1e-6 * values[-1]
+    values, vectors = values[kept][large], vectors[:, kept][:, large]
+    directions: Tensor = rows.T.double() @ vectors / values.sqrt() if len(rows) < rows.shape[1] else vectors
+    return directions.to(rows.dtype)

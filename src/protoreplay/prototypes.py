@@ -140,3 +140,25 @@ def class_probabilities(probabilities: Tensor, owners: Tensor, classes: Tensor) 
     column = torch.searchsorted(classes, owners).expand_as(probabilities)
     best = probabilities.new_zeros(len(probabilities), len(classes)).scatter_reduce(1, column, probabilities, "amax")
     return best / best.sum(1, keepdim=True)
+
+
+def clusters(x: Tensor, count: int, generator: torch.Generator, rounds: int = 10) -> tuple[Tensor, Tensor]:
+    """Several prototypes of one class: k-means.
+
+    Args:
+        x: N x D.
+        count: number of prototypes K, at most N.
+        generator: draws the rows to start from.
+        rounds: of assignment and averaging.
+
+    Returns:
+        The means, K x D, and the nearest one of each row, int64, N.
+    """
+    if count == 1:
+        return x.mean(0, keepdim=True), torch.zeros(len(x), dtype=torch.int64, device=x.device)
+    means = x[torch.randperm(len(x), generator=generator)[:count].to(x.device)]
+    for _ in range(rounds):
+        member = torch.nn.functional.one_hot(squared_distances(x, means).argmin(1), count).to(x.dtype)
+        size = member.sum(0)[:, None]
+        means = torch.where(size > 0, member.T @ x / size.clamp(min=1), means)
+    return means, squared_distances(x, means).argmin(1)

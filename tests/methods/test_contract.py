@@ -8,6 +8,8 @@ from protoreplay.methods import REGISTRY, Problem
 
 SHAPE, CLASSES = (1, 8, 8), 10
 QUICK = {"encoder": "conv-small", "epochs": 3, "dim": 6, "samples": 3, "budget": 4}
+QUICK |= {"filters": 30, "patch": 4, "latent": 12, "views": 1, "steps": 5}
+QUICK |= {"augment_shift": 0, "augment_flip": False, "augment_colour": 0.0}
 
 
 def build(name, seed=0, **settings):
@@ -211,3 +213,13 @@ def test_learns_what_is_easy(name):
     task = toy_task(1, (3, 8), shots=10)
     method.learn(task)
     assert (method.predict(task.images) == task.labels).float().mean() >= 0.9
+
+
+def test_features_of_a_frozen_method_never_change(name, images):
+    method = taught(name, tasks=1)
+    early = method.embed(images)
+    assert method.frozen or early is images
+    for task in stream()[1:]:
+        method.learn(task)
+    assert torch.equal(method.embed(images), early)
+    assert torch.equal(method.answer(early), method.predict(images))

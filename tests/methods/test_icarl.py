@@ -49,7 +49,7 @@ def test_exemplars_are_the_herded_images_of_each_class():
     method = taught(1)
     for label in (3, 8):
         images = TASKS[0].images[TASKS[0].labels == label]
-        chosen = brute_force(method.features(images).detach().double(), 6)
+        chosen = brute_force(method.unit_features(images).detach().double(), 6)
         assert torch.equal(of_class(method, label), images[chosen])
 
 

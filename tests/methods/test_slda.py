@@ -29,7 +29,7 @@ def test_a_stream_gives_the_discriminant_of_all_images_together(features, shrink
     offsets = method.features(images).double().numpy()[:, None] - means
     scores = -0.5 * np.einsum("nkd,nkd->nk", offsets @ np.linalg.inv(shrunk), offsets)
     expected = torch.tensor(scores - scores.mean(1, keepdims=True))
-    found = method.scores(images).double()
+    found = method.scores(method.features(images)).double()
     found = (found - found.mean(1, keepdim=True))[:, method.owners.argsort()]
     torch.testing.assert_close(found, expected, rtol=0, atol=1e-4 * expected.abs().max().item())
     assert torch.equal(method.predict(images), torch.tensor(method.classes)[expected.argmax(1)])

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from protoreplay.evaluation import Count, accuracies
 from protoreplay.experiments.folder import RunFolder
@@ -18,13 +19,43 @@ from protoreplay.protocols import Stream
 
 LOSSES_PER_TASK = 20
 
+FEATURES_KEPT = 1 << 26
+"""Numbers of test features at most that are kept from task to task: 256 MiB."""
 
-def evaluate(method: Method[Any], stream: Stream, trained: int) -> list[Count]:
-    """Test on every task up to `trained`, the last one learned."""
+
+class TestSets:
+    """The test sets of a stream as methods meet them: embedded once where a method's features never change."""
+
+    __test__ = False
+
+    def __init__(self, stream: Stream) -> None:
+        """Nothing is embedded yet."""
+        self._stream = stream
+        self._kept: dict[int, tuple[Tensor, Tensor]] = {}
+        self._numbers = 0
+
+    def get(self, method: Method[Any], position: int) -> tuple[Tensor, Tensor]:
+        """What `method.answer` takes of the test images of the task at `position`, and their labels (int64, N)."""
+        if position in self._kept:
+            return self._kept[position]
+        images, labels = self._stream.test_set(position)
+        features = method.embed(images)
+        if method.frozen and self._numbers + features.numel() <= FEATURES_KEPT:
+            self._numbers += features.numel()
+            self._kept[position] = features, labels
+        return features, labels
+
+
+def evaluate(method: Method[Any], stream: Stream, trained: int, tests: TestSets | None = None) -> list[Count]:
+    """Test on every task up to `trained`, the last one learned.
+
+    `tests` are the stream's, met by this method alone; given again after the next task, they save time.
+    """
+    tests = tests or TestSets(stream)
     counts = []
     for tested in range(1, trained + 1):
-        images, labels = stream.test_set(tested)
-        correct = int((method.predict(images) == labels).sum())
+        features, labels = tests.get(method, tested)
+        correct = int((method.answer(features) == labels).sum())
         counts.append(Count(trained, tested, len(labels), correct))
     return counts
 
@@ -50,9 +81,10 @@ def execute(spec: RunSpec, path: Path, progress: Progress | None = None) -> list
         done, counts, state = folder.resume()
         if done:
             method.restore(state)
+        tests = TestSets(stream)
         progress.begin(f"{spec.variant} seed {spec.seed}", len(stream), done)
         for position in range(done + 1, len(stream) + 1):
-            counts += _one_task(method, stream, position, folder, progress, counts)
+            counts += _one_task(method, stream, tests, position, folder, progress, counts)
             if position < len(stream):
                 folder.save_checkpoint(position, counts, method.state())
             folder.write_counts(counts)
@@ -62,7 +94,13 @@ def execute(spec: RunSpec, path: Path, progress: Progress | None = None) -> list
 
 
 def _one_task(
-    method: Method[Any], stream: Stream, position: int, folder: RunFolder, progress: Progress, before: list[Count]
+    method: Method[Any],
+    stream: Stream,
+    tests: TestSets,
+    position: int,
+    folder: RunFolder,
+    progress: Progress,
+    before: list[Count],
 ) -> list[Count]:
     losses: list[float] = []
 
@@ -74,7 +112,7 @@ def _one_task(
     started = time.perf_counter()
     method.learn(stream.task(position), report)
     learned = time.perf_counter()
-    counts = evaluate(method, stream, position)
+    counts = evaluate(method, stream, position, tests)
     tested = time.perf_counter()
     accuracy = accuracies([*before, *counts])[-1]
     folder.append_event(

@@ -18,6 +18,7 @@ from protoreplay.methods.replay import Replay
 from protoreplay.methods.sgd import SGD
 from protoreplay.methods.si import SI
 from protoreplay.methods.slda import SLDA
+from protoreplay.methods.vpr import VPR
 from protoreplay.methods.vpr_paper import VPRPaper
 from protoreplay.protocols import Protocol
 from protoreplay.settings import Settings, unknown
@@ -67,7 +68,7 @@ class Recipe:
 
 
 REGISTRY: dict[str, Recipe] = {
-    "vpr": Recipe(VPRPaper),
+    "vpr": Recipe(VPR),
     "vpr-paper": Recipe(VPRPaper, " as in the text of the paper"),
     "sgd": Recipe(SGD),
     "l2": Recipe(L2),
@@ -96,5 +97,5 @@ def get(name: str) -> Recipe:
 
 def configure(name: str, protocol: Protocol, overrides: Mapping[str, Any]) -> Settings:
     """The settings of `NAME` or `NAME@PRESET` on a protocol, with `overrides`; a wrong one is a `UserError`."""
-    preset = presets.settings(*presets.split_name(name), protocol.name)
+    preset = presets.settings(*presets.split_name(name), protocol)
     return get(name).settings({**protocol.method_settings, **preset}, overrides, name)

@@ -19,6 +19,9 @@ from protoreplay.settings import Settings
 Report = Callable[[int, int, float], None]
 """Called after each training step with its number from 1, the number of steps, and the loss."""
 
+Reader = Callable[[Tensor], Tensor]
+"""From one batch of what `Method.features` gives, N x ..., to probabilities of the classes seen, N x C."""
+
 PREDICT_BATCH = 256
 
 
@@ -96,6 +99,8 @@ class Method(ABC, Generic[C]):
     Config: ClassVar[type[Settings]]
     summary: ClassVar[str]
     search: ClassVar[Mapping[str, tuple[Any, ...]]] = {}
+    frozen: ClassVar[bool] = False
+    """Whether `features` gives an image the same from the first task on, so that it need not be computed again."""
 
     def __init__(self, config: C, problem: Problem) -> None:
         """Store the arguments; subclasses add what they carry."""
@@ -117,8 +122,8 @@ class Method(ABC, Generic[C]):
         """Take over what `tensors()` of a method with the same arguments gave."""
 
     @abstractmethod
-    def probabilities(self, images: Tensor) -> Tensor:
-        """For one batch, uint8 N x C x H x W, N x len(self.classes); called without gradients."""
+    def reader(self) -> Reader:
+        """A `Reader` of what is known now; what all batches need is computed here, once. Called without gradients."""
 
     def see(self, task: Task) -> None:
         """Add the task's classes to the classes that can be predicted."""
@@ -132,16 +137,36 @@ class Method(ABC, Generic[C]):
         """The random numbers for a network's first weights: of one seed, all methods start with the same trunk."""
         return generator(self.problem.seed, "initial weights")
 
+    def features(self, images: Tensor) -> Tensor:
+        """For one batch, uint8 N x C x H x W, what a `Reader` works on: where not `frozen`, the images."""
+        return images
+
     @torch.no_grad()
-    def predict_proba(self, images: Tensor) -> Tensor:
-        """Probabilities of the classes seen: uint8 N x C x H x W to N x len(classes), columns as in `classes`."""
+    def embed(self, images: Tensor) -> Tensor:
+        """The features, N x ..., of images, uint8 N x C x H x W: what `answer` takes."""
+        if not self.frozen:
+            return images
+        return torch.cat([self.features(part.to(self.device)) for part in images.split(PREDICT_BATCH)])
+
+    @torch.no_grad()
+    def answer_proba(self, features: Tensor) -> Tensor:
+        """Probabilities of the classes seen: features as `embed` gave them, now or after an earlier task, N x ..."""
         if not self.classes:
             raise RuntimeError("predict before the first learn: no class is known yet")
-        return torch.cat([self.probabilities(part.to(self.device)).cpu() for part in images.split(PREDICT_BATCH)])
+        read = self.reader()
+        return torch.cat([read(part.to(self.device)).cpu() for part in features.split(PREDICT_BATCH)])
+
+    def answer(self, features: Tensor) -> Tensor:
+        """The most probable class, int64 N, of features as `embed` gave them, now or after an earlier task."""
+        return torch.tensor(self.classes)[self.answer_proba(features).argmax(1)]
+
+    def predict_proba(self, images: Tensor) -> Tensor:
+        """Probabilities of the classes seen: uint8 N x C x H x W to N x len(classes), columns as in `classes`."""
+        return self.answer_proba(self.embed(images))
 
     def predict(self, images: Tensor) -> Tensor:
         """The most probable class of each image: uint8 N x C x H x W to int64 N."""
-        return torch.tensor(self.classes)[self.predict_proba(images).argmax(1)]
+        return self.answer(self.embed(images))
 
     def state(self) -> dict[str, Tensor]:
         """A copy of all that is carried, on the CPU, by name; `restore` takes it back."""

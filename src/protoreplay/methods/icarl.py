@@ -11,7 +11,7 @@ from torch.nn import functional
 
 from protoreplay.encoders import Network
 from protoreplay.memory import ReplayMemory, quota
-from protoreplay.methods.base import PREDICT_BATCH, MemorySettings, Problem, Report, prefixed, silent, under
+from protoreplay.methods.base import PREDICT_BATCH, MemorySettings, Problem, Reader, Report, prefixed, silent, under
 from protoreplay.methods.distillation import soft_cross_entropy
 from protoreplay.methods.linear import LinearMethod, Loss
 from protoreplay.methods.optimizers import adam
@@ -82,7 +82,7 @@ class ICaRL(LinearMethod[ICaRLConfig]):
     def _choose(self, task: Task, share: int) -> None:
         """Add herded exemplars of the task, and keep the first `share` of every (task, class) pair."""
         rows = [(task.labels == label).nonzero().flatten() for label in task.classes]
-        rows = [row[herd(self.features(task.images[row].to(self.device)), share).cpu()] for row in rows]
+        rows = [row[herd(self.unit_features(task.images[row].to(self.device)), share).cpu()] for row in rows]
         chosen = torch.cat(rows)
         images = torch.cat([self.exemplars.images, task.images[chosen]])
         tasks = torch.cat([self.exemplars.tasks, torch.full_like(chosen, task.position)])
@@ -91,21 +91,25 @@ class ICaRL(LinearMethod[ICaRLConfig]):
         keep = same_pair.tril(-1).sum(1) < share
         self.exemplars = ReplayMemory(images[keep], tasks[keep], classes[keep])
 
-    def features(self, images: Tensor) -> Tensor:
+    def unit_features(self, images: Tensor) -> Tensor:
         """What the trunk makes of images, as vectors of unit length."""
         return torch.cat([functional.normalize(self.network.trunk(part)) for part in images.split(PREDICT_BATCH)])
 
-    def probabilities(self, images: Tensor) -> Tensor:
+    def reader(self) -> Reader:
         """Nearest mean of exemplars; where the budget is too small for one of each pair, the head answers."""
         if not len(self.exemplars):
-            return super().probabilities(images)
+            return super().reader()
         pairs = torch.stack([self.exemplars.tasks, self.exemplars.classes])
         pairs, group = pairs.unique(dim=1, return_inverse=True)
         member = functional.one_hot(group).T.to(self.device, torch.float32)
-        means = functional.normalize(member @ self.features(self.exemplars.images.to(self.device)))
-        nearest = (-squared_distances(self.features(images), means).sqrt()).softmax(1)
-        owners = pairs[1].contiguous().to(self.device)
-        return class_probabilities(nearest, owners, torch.tensor(self.classes, device=self.device))
+        means = functional.normalize(member @ self.unit_features(self.exemplars.images.to(self.device)))
+        owners, classes = pairs[1].contiguous().to(self.device), torch.tensor(self.classes, device=self.device)
+
+        def read(images: Tensor) -> Tensor:
+            nearest = (-squared_distances(self.unit_features(images), means).sqrt()).softmax(1)
+            return class_probabilities(nearest, owners, classes)
+
+        return read
 
     def tensors(self) -> dict[str, Tensor]:
         """The network and the exemplars."""

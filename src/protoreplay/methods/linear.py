@@ -9,7 +9,7 @@ from torch.nn import functional
 
 from protoreplay.augmentation import augment
 from protoreplay.encoders import Network
-from protoreplay.methods.base import EncoderSettings, Method, Problem, Report, prefixed, under
+from protoreplay.methods.base import EncoderSettings, Method, Problem, Reader, Report, prefixed, under
 from protoreplay.methods.batches import batches, steps_per_epoch
 from protoreplay.methods.optimizers import descend, load_optimizer, optimizer_tensors
 from protoreplay.protocols import Task
@@ -71,9 +71,9 @@ class LinearMethod(Method[E]):
             batch = augment(images[index], self.config, random)
             report(number, steps, step(optimizer, loss(batch, targets[index])))
 
-    def probabilities(self, images: Tensor) -> Tensor:
+    def reader(self) -> Reader:
         """Softmax over the classes seen."""
-        return self.scores(images).softmax(1)
+        return lambda images: self.scores(images).softmax(1)
 
     def tensors(self) -> dict[str, Tensor]:
         """The network, and the state of an optimiser that goes on."""

@@ -9,6 +9,7 @@ from importlib import resources
 from typing import Any
 
 from protoreplay.errors import UserError
+from protoreplay.protocols import PermutedSettings, Protocol
 from protoreplay.settings import unknown
 
 PRESETS = ("published", "tuned")
@@ -22,6 +23,11 @@ _STRENGTHS = {
     "si": (10, 600, 600),
     "mas": (0.1, 1, 1),
 }
+# What validation streams chose for VPR. Digits are too small to be shifted, and not themselves when mirrored; where
+# pixels come in any order there are no neighbours to look at.
+_NO_VIEWS = {"views": 1, "augment_shift": 0, "augment_flip": False, "augment_colour": 0.0}
+_VPR_DIGITS = {"patch": 4, "latent": 100, **_NO_VIEWS}
+_VPR_ANY_ORDER = {"body": "pixels", "prototypes": "sqrt", "ridge": 10.0, "steps": 0, **_NO_VIEWS}
 _COLUMNS = ("permuted-mnist", "split-cifar10", "split-mini-imagenet")
 
 
@@ -33,22 +39,26 @@ def split_name(name: str) -> tuple[str, str]:
     return method, preset or "published"
 
 
-def settings(method: str, preset: str, protocol: str) -> dict[str, Any]:
+def settings(method: str, preset: str, protocol: Protocol) -> dict[str, Any]:
     """What the preset says of a method on a protocol; of published settings, none means its own defaults."""
     if preset == "tuned":
-        found = tuned().get(protocol, {}).get(method)
+        found = tuned().get(protocol.name, {}).get(method)
         if found is None:
-            remedy = f"find them with `protoreplay tune {protocol} --method {method}`"
-            raise UserError(f"there are no tuned settings of {method} for {protocol}: {remedy}")
+            remedy = f"find them with `protoreplay tune {protocol.name} --method {method}`"
+            raise UserError(f"there are no tuned settings of {method} for {protocol.name}: {remedy}")
         return dict(found["settings"])
-    if protocol not in _COLUMNS:
+    if method == "vpr":
+        if isinstance(protocol.defaults, PermutedSettings):
+            return dict(_VPR_ANY_ORDER)
+        return dict(_VPR_DIGITS) if protocol.name == "split-digits" else {}
+    if protocol.name not in _COLUMNS:
         return {}
-    column = _COLUMNS.index(protocol)
+    column = _COLUMNS.index(protocol.name)
     chosen: dict[str, Any] = {}
     if method in _LEARNING_RATES:
         chosen["lr"] = _LEARNING_RATES[method][column]
     if method in _STRENGTHS:
-        chosen |= {"lr": 1e-4 if protocol == "permuted-mnist" else 1e-3, "strength": _STRENGTHS[method][column]}
+        chosen |= {"lr": 1e-4 if protocol.name == "permuted-mnist" else 1e-3, "strength": _STRENGTHS[method][column]}
     return chosen
 
 

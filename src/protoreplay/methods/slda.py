@@ -7,7 +7,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from protoreplay.methods.base import Method, Problem, Report, prefixed, silent, under
+from protoreplay.methods.base import Method, Problem, Reader, Report, prefixed, silent, under
 from protoreplay.methods.features import FeatureSettings, extractor
 from protoreplay.protocols import Task
 from protoreplay.prototypes import class_probabilities
@@ -30,18 +30,24 @@ class SLDA(Method[SLDAConfig]):
     """
 
     Config = SLDAConfig
+    frozen = True
     summary = "streaming linear discriminant, one shrunk covariance, on untrained features"
 
     def __init__(self, config: SLDAConfig, problem: Problem) -> None:
         """No means, no scatter."""
         super().__init__(config, problem)
-        features, width = extractor(config, problem.image_shape, self.initial_weights())
-        self.features = features.to(self.device)
+        body, width = extractor(config, problem.image_shape, self.initial_weights())
+        self.body = body.to(self.device)
         self.means = torch.zeros(0, width, device=self.device)
         self.owners = torch.zeros(0, dtype=torch.int64, device=self.device)
         self.scatter = torch.zeros(width, width, device=self.device)
         self.count = torch.zeros((), dtype=torch.int64)
         self.directions = torch.zeros(0, width, device=self.device)
+
+    def features(self, images: Tensor) -> Tensor:
+        """Of one batch, N x D."""
+        features: Tensor = self.body(images)
+        return features
 
     def learn(self, task: Task, report: Report = silent) -> None:
         """Add the means of the task's classes and the scatter around them."""
@@ -56,22 +62,21 @@ class SLDA(Method[SLDAConfig]):
         self.directions = discriminants(self.means, self.scatter / self.count, self.config.shrinkage)
         self.see(task)
 
-    def scores(self, images: Tensor) -> Tensor:
+    def scores(self, features: Tensor) -> Tensor:
         """Log-likelihoods under Gaussians around each mean, N x K, up to a number for each image."""
-        features: Tensor = self.features(images)
         centre = self.means.mean(0)
         return (features - centre) @ self.directions.T - ((self.means - centre) * self.directions).sum(1) / 2
 
-    def probabilities(self, images: Tensor) -> Tensor:
+    def reader(self) -> Reader:
         """The likeliest mean's class."""
-        nearest = self.scores(images).softmax(1)
-        return class_probabilities(nearest, self.owners, torch.tensor(self.classes, device=self.device))
+        classes = torch.tensor(self.classes, device=self.device)
+        return lambda features: class_probabilities(self.scores(features).softmax(1), self.owners, classes)
 
     def tensors(self) -> dict[str, Tensor]:
         """Means, scatter, the discriminants that follow from them, and what the features are made with."""
         means = {"prototypes.mean": self.means, "prototypes.classes": self.owners}
         scatter = {"scatter.sum": self.scatter, "scatter.images": self.count}
-        features = prefixed("features", self.features.state_dict())
+        features = prefixed("features", self.body.state_dict())
         return means | scatter | {"discriminants": self.directions} | features
 
     def load_tensors(self, tensors: Mapping[str, Tensor]) -> None:
@@ -80,7 +85,7 @@ class SLDA(Method[SLDAConfig]):
         self.means, self.owners = here["prototypes.mean"], here["prototypes.classes"]
         self.scatter, self.count = here["scatter.sum"], tensors["scatter.images"]
         self.directions = here["discriminants"]
-        self.features.load_state_dict(under("features", tensors))
+        self.body.load_state_dict(under("features", tensors))
 
 
 def discriminants(means: Tensor, covariance: Tensor, shrinkage: float) -> Tensor:

@@ -12,7 +12,17 @@ from torch.nn import functional
 from protoreplay.augmentation import augment
 from protoreplay.encoders import Network
 from protoreplay.memory import ReplayMemory, quota
-from protoreplay.methods.base import PREDICT_BATCH, MemorySettings, Method, Problem, Report, prefixed, silent, under
+from protoreplay.methods.base import (
+    PREDICT_BATCH,
+    MemorySettings,
+    Method,
+    Problem,
+    Reader,
+    Report,
+    prefixed,
+    silent,
+    under,
+)
 from protoreplay.methods.batches import episodes, steps_per_epoch
 from protoreplay.methods.optimizers import adam, descend
 from protoreplay.protocols import Task
@@ -193,22 +203,27 @@ class VPRPaper(Method[VPRPaperConfig]):
         parts = [self.network.gaussian(part) for part in images.split(PREDICT_BATCH)]
         return Gaussian(torch.cat([mean for mean, _ in parts]), torch.cat([logvar for _, logvar in parts]))
 
-    def probabilities(self, images: Tensor) -> Tensor:
+    def reader(self) -> Reader:
         """Nearest prototype. All images share their noise, so that an answer does not depend on its batch."""
-        bank = self.banks[-1]
-        x = Gaussian(*self.network.gaussian(images))
-        if self.config.prediction == "means":
-            squared = squared_distances(x.mean, bank.gaussian.mean)[None]
-        elif self.config.expectation == "closed-form":
-            squared = expected_squared_distances(x, bank.gaussian)[None]
-        else:
-            random = self.generator("predict")
-            prototypes = bank.gaussian.sample(self._noise(len(bank), random))
-            squared = squared_distances(x.sample(self._noise(1, random)), prototypes)
-        nearest = self._scores(squared).softmax(-1).mean(0)
-        return class_probabilities(
-            nearest, bank.classes.to(self.device), torch.tensor(self.classes, device=self.device)
-        )
+        bank, classes = self.banks[-1], torch.tensor(self.classes, device=self.device)
+        owners = bank.classes.to(self.device)
+        random = self.generator("predict")
+        sampled = self.config.prediction == "samples" and self.config.expectation == "sampled"
+        prototypes = bank.gaussian.sample(self._noise(len(bank), random)) if sampled else bank.gaussian.mean
+        noise = self._noise(1, random) if sampled else None
+
+        def read(images: Tensor) -> Tensor:
+            x = Gaussian(*self.network.gaussian(images))
+            if noise is not None:
+                squared = squared_distances(x.sample(noise), prototypes)
+            elif self.config.prediction == "means":
+                squared = squared_distances(x.mean, prototypes)[None]
+            else:
+                squared = expected_squared_distances(x, bank.gaussian)[None]
+            nearest = self._scores(squared).softmax(-1).mean(0)
+            return class_probabilities(nearest, owners, classes)
+
+        return read
 
     def tensors(self) -> dict[str, Tensor]:
         """The network, the memory, and the prototypes stored after each task."""

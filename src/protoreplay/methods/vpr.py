@@ -1,0 +1,356 @@
+"""Variational Prototype Replays on a body that is made once: prototypes carry the memory, and samples of them replay.
+
+The body (`encoders.py`) turns an image into features and never changes after the first task. On it stands an invertible
+linear layer. Prototypes, the mean of every class and the covariance that classes share, are kept in front of the layer,
+so that they go through every change of it exactly.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from protoreplay.alignment import align
+from protoreplay.augmentation import AugmentationSettings, augment
+from protoreplay.encoders import Dictionary, Pixels
+from protoreplay.memory import ReplayMemory
+from protoreplay.methods import layer as layers
+from protoreplay.methods.base import Method, Problem, Reader, Report, prefixed, silent, under
+from protoreplay.protocols import Task
+from protoreplay.prototypes import class_probabilities, clusters, squared_distances
+
+
+class VPRConfig(AugmentationSettings):
+    """Settings of VPR; all of them ours, chosen on validation streams (METHOD section 5)."""
+
+    body: Literal["dictionary", "pixels"] = "dictionary"
+    """A dictionary of patches of the first task's images, or square roots of pixels where pixels have no neighbours."""
+    filters: int = Field(200, ge=1)
+    """Filters of the dictionary."""
+    patch: int = Field(6, ge=2)
+    """Side of the dictionary's patches."""
+    latent: int = Field(400, ge=1)
+    """Latent dimension: width of the dictionary's features and of the layer."""
+    views: int = Field(200, ge=1)
+    """Changed views of a class from which its prototype is made; every image has an equal share, at least one."""
+    augment_shift: int = Field(3, ge=0)
+    augment_flip: bool = True
+    augment_colour: float = Field(0.2, ge=0, le=1)
+    prototypes: Annotated[int, Field(ge=1)] | Literal["sqrt"] = 1
+    """Prototypes of a class in a task, or `sqrt`: as many as the square root of its images."""
+    weighting: Literal["covariance", "variances", "none"] = "covariance"
+    """What classes share and the layer whitens: the covariance, the variances alone, or nothing (no whitening)."""
+    ridge: float = Field(1.0, gt=0)
+    """Mean eigenvalues of the covariance that are added to it in every direction."""
+    steps: int = Field(50, ge=0)
+    """VPR steps on the layer after it was whitened, in every task."""
+    lr: float = Field(0.003, gt=0)
+    """Adam's learning rate, times the layer's own scale."""
+    shots: int = Field(5, ge=1)
+    """Support and query views, each, of a class in a step."""
+    replay: Literal["samples", "means", "images"] = "samples"
+    """How old classes come back in a step: samples of their prototypes, the means alone, views of stored images."""
+    stored_images: int = Field(0, ge=0)
+    """Images of every class that are stored for `replay=images`."""
+    domains: Literal["aligned", "own"] = "aligned"
+    """When classes come back: prototypes of their own, or the old ones in the order in which they fit, if that is
+    better on held-out halves of the task's images. Only `pixels` can be put in another order."""
+
+
+@dataclass(frozen=True)
+class Prototypes:
+    """The means of all prototypes, in front of the layer.
+
+    Attributes:
+        mean: K x D.
+        count: int64, K: views that each was made of.
+        classes: int64, K.
+        domains: int64, K.
+    """
+
+    mean: Tensor
+    count: Tensor
+    classes: Tensor
+    domains: Tensor
+
+    @classmethod
+    def none(cls, width: int, device: torch.device) -> "Prototypes":
+        """No prototypes."""
+        nothing = torch.zeros(0, dtype=torch.int64, device=device)
+        return cls(torch.zeros(0, width, device=device), nothing, nothing, nothing)
+
+    def __len__(self) -> int:
+        """How many there are."""
+        return len(self.count)
+
+    def plus(self, mean: Tensor, count: Tensor, label: int, domain: int) -> "Prototypes":
+        """With those of one more class: K' x D, and int64, K'."""
+        return Prototypes(
+            torch.cat([self.mean, mean]),
+            torch.cat([self.count, count]),
+            torch.cat([self.classes, torch.full_like(count, label)]),
+            torch.cat([self.domains, torch.full_like(count, domain)]),
+        )
+
+    def of(self, domain: int) -> "Prototypes":
+        """Those of one domain."""
+        rows = self.domains == domain
+        return Prototypes(self.mean[rows], self.count[rows], self.classes[rows], self.domains[rows])
+
+    def class_means(self) -> tuple[Tensor, Tensor]:
+        """The classes, int64, C, ascending, and the mean of each, C x D."""
+        classes, group = self.classes.unique(return_inverse=True)
+        weight = torch.nn.functional.one_hot(group, len(classes)).T * self.count
+        return classes, (weight / weight.sum(1, keepdim=True)).to(self.mean.dtype) @ self.mean
+
+
+class VPR(Method[VPRConfig]):
+    """A frozen body, an invertible linear layer, and the prototypes of all classes in front of it.
+
+    Tasks that bring new classes extend the first *domain*. A task that brings classes back opens another one, with
+    prototypes of its own, or with an order in which its inputs are those of the first domain.
+    """
+
+    Config = VPRConfig
+    frozen = True
+    summary = "Variational Prototype Replays: frozen body, linear layer, replay of prototype samples"
+
+    def __init__(self, config: VPRConfig, problem: Problem) -> None:
+        """Nothing is known yet."""
+        super().__init__(config, problem)
+        body = (
+            Pixels(problem.image_shape)
+            if config.body == "pixels"
+            else Dictionary(problem.image_shape, config.filters, config.patch, config.latent)
+        )
+        self.body, width = body.to(self.device), body.width
+        shape = (width, width) if config.weighting == "covariance" else (width,)
+        self.prototypes = Prototypes.none(width, self.device)
+        self.scatter = torch.zeros(shape, device=self.device)
+        self.layer = torch.ones(shape, device=self.device)
+        self.orders = torch.arange(width, device=self.device)[None]
+        self.homes = torch.zeros(1, dtype=torch.int64)
+        """For each domain, the domain whose prototypes it uses."""
+        self.calibration = torch.zeros(2)
+        """Sum of the logarithmic temperatures of the images calibrated on, and their number."""
+        self.memory = ReplayMemory.empty(problem.image_shape)
+
+    def features(self, images: Tensor) -> Tensor:
+        """What the body makes of a batch, N x D."""
+        features: Tensor = self.body(images)
+        return features
+
+    @torch.no_grad()
+    def learn(self, task: Task, report: Report = silent) -> None:
+        """Make the body if this is the first task; then extend the first domain, or open another."""
+        random = self.generator("learn", task.position)
+        images = task.images.to(self.device)
+        if not self.classes:
+            self.body.fit(images, random)
+        if set(task.classes).isdisjoint(self.classes):
+            self._extend(task, images, random, report)
+        else:
+            self._open_domain(task, self.embed(images), random)
+        self.see(task)
+
+    def _extend(self, task: Task, images: Tensor, random: torch.Generator, report: Report) -> None:
+        """Add prototypes of the task's classes to the first domain and renew the layer."""
+        old, pools = len(self.prototypes), []
+        for label in task.classes:
+            own = images[(task.labels == label).to(self.device)]
+            views = self.embed(self._views(own, random))
+            wanted = self.config.prototypes
+            means, nearest = clusters(views, math.isqrt(len(own)) if wanted == "sqrt" else wanted, random)
+            self.prototypes = self.prototypes.plus(means, nearest.bincount(minlength=len(means)), label, 0)
+            apart = views - means[nearest]
+            self.scatter = self.scatter + (apart.T @ apart if self.scatter.ndim == 2 else apart.square().sum(0))
+            pools += [views[nearest == number] for number in range(len(means))]
+        self.layer, root = self._whitening()
+        owners = self.prototypes.of(0).classes.unique(return_inverse=True)[1]
+        if self.config.steps and len(owners) > 1:
+            episode = self._episodes(old, pools, root, random)
+            self.layer = layers.train(self.layer, episode, owners, self.config.steps, self.config.lr, report)
+        self._calibrate(task, images, pools)
+        self._store(task)
+
+    def _views(self, images: Tensor, random: torch.Generator) -> Tensor:
+        """Changed views of one class's images, image by image, so many that there are `views` of the class."""
+        each = math.ceil(self.config.views / len(images))
+        return augment(images.repeat_interleave(each, 0), self.config, random)
+
+    def _whitening(self) -> tuple[Tensor, Tensor]:
+        """The layer that whitens what the classes of the first domain share, and the root of it."""
+        covariance = self.scatter / self.prototypes.of(0).count.sum()
+        if self.config.weighting == "none":
+            covariance = covariance.mean().expand_as(covariance)
+        return layers.whitening(covariance, self.config.ridge)
+
+    def _episodes(self, old: int, pools: list[Tensor], root: Tensor, random: torch.Generator) -> layers.Episode:
+        """Views of the new prototypes' images; for each of the `old` first ones what `replay` says."""
+        means, shots = self.prototypes.of(0).mean[:old, None], self.config.shots
+        if self.config.replay == "images":
+            classes = self.prototypes.of(0).classes[:old].tolist()
+            rows = [(self.memory.classes == label) for label in classes]
+            pools = [self.embed(self._views(self.memory.images[row].to(self.device), random)) for row in rows] + pools
+        pool = torch.cat(pools)
+        size = torch.tensor([len(views) for views in pools], device=self.device)[:, None]
+        first = size.cumsum(0) - size
+
+        def episode() -> tuple[Tensor, Tensor]:
+            drawn = torch.rand(len(size), 2 * shots, generator=random).to(self.device)
+            x = pool[first + (drawn * size).long()]
+            if self.config.replay == "samples":
+                noise = torch.randn(old, 2 * shots, means.shape[-1], generator=random).to(self.device)
+                x = torch.cat([means + layers.apply(root, noise), x])
+            elif self.config.replay == "means":
+                x = torch.cat([means.expand(-1, 2 * shots, -1), x])
+            return x[:, :shots], x[:, shots:]
+
+        return episode
+
+    def _calibrate(self, task: Task, images: Tensor, pools: list[Tensor]) -> None:
+        """Find the temperature at which the task's own images, each left out of its prototype, are likeliest.
+
+        With several prototypes of a class an image counts too little in its own to be left out.
+        """
+        bank = self.prototypes.of(0)
+        if len(bank.classes.unique()) < 2:
+            return
+        x, labels = self.embed(images), task.labels.to(self.device)
+        classes, owners = bank.classes.unique(return_inverse=True)
+        distances = squared_distances(layers.apply(self.layer, x), layers.apply(self.layer, bank.mean))
+        if len(bank) == len(classes):
+            row = (bank.classes == labels[:, None]).int().argmax(1)
+            images_of_class = (labels[:, None] == labels).sum(1, keepdim=True)
+            # Without its own share, the mean is that much farther away.
+            away = images_of_class / (images_of_class - 1).clamp(min=1)
+            own = row[:, None] == torch.arange(len(bank), device=self.device)
+            distances = torch.where(own, distances * away.square(), distances)
+        scores, targets = layers.class_scores(-distances / 2, owners), torch.searchsorted(classes, labels)
+        found = math.log(layers.best_temperature(scores, targets))
+        self.calibration = self.calibration + torch.tensor([found * len(labels), len(labels)])
+
+    def _store(self, task: Task) -> None:
+        """Keep `stored_images` images of each class, if images are replayed."""
+        if self.config.replay == "images":
+            self.memory = self.memory.after(task, self.config.stored_images, self.generator("memory", task.position))
+
+    def _open_domain(self, task: Task, x: Tensor, random: torch.Generator) -> None:
+        """Take the old prototypes in another order where that answers for held-out images better than new ones."""
+        labels = task.labels.to(self.device)
+        order = torch.arange(x.shape[1], device=self.device)
+        home = len(self.homes)
+        if self._can_align(task):
+            half = torch.rand(len(x), generator=random).to(self.device) < 0.5
+            aligned = self._answers(x[~half][:, self._align(x[half], labels[half])])
+            means, present = _means(x[half], labels[half])
+            own = present[squared_distances(x[~half], means).argmin(1)]
+            if (aligned == labels[~half]).sum() >= (own == labels[~half]).sum():
+                order, home = self._align(x, labels), 0
+        if home:
+            means, present = _means(x, labels)
+            for label, mean in zip(present.tolist(), means, strict=True):
+                self.prototypes = self.prototypes.plus(mean[None], (labels == label).sum()[None], label, home)
+        self.orders = torch.cat([self.orders, order[None]])
+        self.homes = torch.cat([self.homes, torch.tensor([home])])
+
+    def latent_prototypes(self) -> tuple[Tensor, Tensor]:
+        """Behind the layer: the means of the first domain's prototypes, K x D, and their common covariance, D x D."""
+        bank, layer = self.prototypes.of(0), self.layer if self.layer.ndim == 2 else self.layer.diag()
+        scatter = self.scatter if self.scatter.ndim == 2 else self.scatter.diag()
+        return bank.mean @ layer.T, layer @ (scatter / bank.count.sum()) @ layer.T
+
+    def _can_align(self, task: Task) -> bool:
+        known = set(self.prototypes.of(0).classes.tolist())
+        wanted = self.config.domains == "aligned" and self.config.body == "pixels"
+        return wanted and known >= set(task.classes) and len(task.labels) > 1
+
+    def _align(self, x: Tensor, labels: Tensor) -> Tensor:
+        """The order, int64, D, in which x, N x D, has the dimensions of the first domain."""
+        bank = self.prototypes.of(0)
+        classes, means = bank.class_means()
+        between = (bank.mean - means[torch.searchsorted(classes, bank.classes)]).square()
+        within = self.scatter.diagonal() if self.scatter.ndim == 2 else self.scatter
+        variances = (within + (between * bank.count[:, None]).sum(0)) / bank.count.sum()
+        return align(x, torch.searchsorted(classes, labels), means, variances)
+
+    def reader(self) -> Reader:
+        """In the domain of the nearest class mean, the nearest prototype behind the layer."""
+        homes = self.homes.tolist()
+        readers = {home: self._domain_reader(home) for home in set(homes)}
+        if len(homes) == 1:
+            return readers[0]
+        means = {home: self.prototypes.of(home).class_means()[1] for home in readers}
+        tables = [means[home][:, order.argsort()] for order, home in zip(self.orders, homes, strict=True)]
+        table = torch.cat(tables)
+        sizes = torch.tensor([len(one) for one in tables], device=self.device)
+        owners = torch.arange(len(tables), device=self.device).repeat_interleave(sizes)
+
+        def read(features: Tensor) -> Tensor:
+            domains = owners[squared_distances(features, table).argmin(1)]
+            result = features.new_zeros(len(features), len(self.classes))
+            for domain in domains.unique().tolist():
+                rows = domains == domain
+                result[rows] = readers[homes[domain]](features[rows][:, self.orders[domain]])
+            return result
+
+        return read
+
+    def _domain_reader(self, home: int) -> Reader:
+        """By the prototypes of the domain `home`."""
+        bank, classes = self.prototypes.of(home), torch.tensor(self.classes, device=self.device)
+        layer = self.layer if home == 0 else _scale(self.layer)
+        total, images = self.calibration.tolist()
+        temperature = math.exp(total / images) if images else 1.0
+        # What the distance to every prototype has in common drops out of the softmax: one matrix product is left.
+        centre = bank.mean.mean(0)
+        apart = layers.apply(layer, bank.mean - centre)
+        weight = (apart @ layer if layer.ndim == 2 else apart * layer) / temperature
+        bias = apart.square().sum(1) / 2 / temperature
+
+        def read(features: Tensor) -> Tensor:
+            return class_probabilities(((features - centre) @ weight.T - bias).softmax(1), bank.classes, classes)
+
+        return read
+
+    def _answers(self, x: Tensor) -> Tensor:
+        """Classes, int64, N, by the first domain's prototypes."""
+        return torch.tensor(self.classes, device=self.device)[self._domain_reader(0)(x).argmax(1)]
+
+    def tensors(self) -> dict[str, Tensor]:
+        """The body, the layer, all prototypes, the domains, and images if there are any."""
+        return {
+            **prefixed("body", self.body.state_dict()),
+            "layer": self.layer,
+            **prefixed("prototypes", {**vars(self.prototypes), "scatter": self.scatter}),
+            **prefixed("domains", {"orders": self.orders, "homes": self.homes}),
+            "calibration": self.calibration,
+            **prefixed("memory", vars(self.memory)),
+        }
+
+    def load_tensors(self, tensors: Mapping[str, Tensor]) -> None:
+        """The inverse of `tensors`."""
+        here = {name: tensor.to(self.device) for name, tensor in tensors.items()}
+        self.body.load_state_dict(under("body", here))
+        bank = under("prototypes", here)
+        self.layer, self.scatter = here["layer"], bank.pop("scatter")
+        self.prototypes = Prototypes(**bank)
+        self.orders, self.homes = here["domains.orders"], tensors["domains.homes"]
+        self.calibration = tensors["calibration"]
+        self.memory = ReplayMemory(**under("memory", tensors))
+
+
+def _means(x: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+    """The mean of each class, C x D, and the classes, int64, C, ascending."""
+    classes, group = labels.unique(return_inverse=True)
+    weight = torch.nn.functional.one_hot(group, len(classes)).T.to(x.dtype)
+    return weight / weight.sum(1, keepdim=True) @ x, classes
+
+
+def _scale(layer: Tensor) -> Tensor:
+    """A layer, D, that only scales, as much as `layer` does on average."""
+    return (layer.diagonal() if layer.ndim == 2 else layer).mean().expand(len(layer))

@@ -1,0 +1,170 @@
+import pytest
+import torch
+from conftest import toy_task
+
+from protoreplay import evaluate, make_method, make_stream
+from protoreplay.evaluation import final
+from protoreplay.methods import Problem
+from protoreplay.methods import layer as layers
+from protoreplay.methods.vpr import VPR, VPRConfig
+from protoreplay.protocols import Task
+
+PLAIN = {"filters": 20, "patch": 4, "latent": 12, "views": 1, "augment_shift": 0, "augment_flip": False}
+PLAIN |= {"augment_colour": 0.0}
+TASKS = [toy_task(1, (0, 1), shots=10), toy_task(2, (2,), shots=10), toy_task(3, (3, 4), shots=10)]
+
+
+def vpr(**settings):
+    return VPR(VPRConfig(**{**PLAIN, **settings}), Problem((1, 8, 8), 10))
+
+
+def taught(tasks=TASKS, **settings):
+    method = vpr(**settings)
+    for task in tasks:
+        method.learn(task)
+    return method
+
+
+def permuted(task, order, position):
+    images = task.images.flatten(2)[:, :, order].view_as(task.images)
+    return Task(position, task.classes, images, task.labels)
+
+
+@pytest.mark.parametrize("steps", [0, 30])
+@pytest.mark.parametrize("weighting", ["covariance", "variances"])
+def test_prototypes_go_through_every_change_of_the_layer_exactly(weighting, steps):
+    method = vpr(weighting=weighting, steps=steps)
+    changes = []
+    for number, task in enumerate(TASKS, start=1):
+        before = method.layer
+        method.learn(task)
+        changes.append((method.layer - before).abs().max().item())
+        seen = TASKS[:number]
+        x = torch.cat([layers.apply(method.layer, method.embed(task.images)) for task in seen])
+        labels = torch.cat([task.labels for task in seen])
+        means = torch.stack([x[labels == label].mean(0) for label in labels.unique()])
+        apart = x - means[torch.searchsorted(labels.unique(), labels)]
+        carried_mean, carried_covariance = method.latent_prototypes()
+        torch.testing.assert_close(carried_mean, means, rtol=1e-4, atol=1e-4)
+        recomputed = apart.T @ apart / len(apart)
+        if weighting == "variances":
+            recomputed = recomputed.diagonal().diag()
+        torch.testing.assert_close(carried_covariance, recomputed, rtol=1e-4, atol=1e-4)
+    assert min(changes) > 1e-3
+
+
+def test_answers_are_the_nearest_prototype_behind_the_layer():
+    method = taught()
+    images = torch.randint(0, 256, (30, 1, 8, 8), generator=torch.Generator().manual_seed(0)).to(torch.uint8)
+    x = layers.apply(method.layer, method.embed(images))
+    nearest = torch.cdist(x, method.latent_prototypes()[0]).argmin(1)
+    assert method.predict(images).tolist() == method.prototypes.classes[nearest].tolist()
+
+
+def test_no_image_is_kept_unless_images_are_replayed():
+    assert not any(tensor.dtype == torch.uint8 and tensor.numel() for tensor in taught().state().values())
+    method = taught(replay="images", stored_images=3)
+    assert method.memory.classes.bincount().tolist() == [3] * 5
+
+
+def test_what_is_replayed_changes_the_layer():
+    layers_found = [taught(replay=replay, stored_images=10).layer for replay in ("samples", "means", "images")]
+    for first, second in ((0, 1), (0, 2), (1, 2)):
+        assert not torch.equal(layers_found[first], layers_found[second])
+
+
+def test_samples_of_prototypes_have_their_mean_and_the_shared_covariance():
+    method = taught(TASKS[:2], shots=20_000, steps=1)
+    _, root = method._whitening()
+    views = [method.embed(TASKS[2].images[TASKS[2].labels == label]) for label in (3, 4)]
+    support, query = method._episodes(3, views, root, method.generator("test"))()
+    drawn = torch.cat([support, query], 1)[:3]
+    torch.testing.assert_close(drawn.mean(1), method.prototypes.mean, rtol=0, atol=5e-3)
+    apart = (drawn - method.prototypes.mean[:, None]).flatten(0, 1)
+    torch.testing.assert_close(
+        apart.T @ apart / len(apart), method.scatter / method.prototypes.count.sum(), rtol=0.05, atol=1e-4
+    )
+
+
+def test_several_prototypes_of_a_class():
+    method = taught(prototypes="sqrt")
+    assert method.prototypes.classes.bincount().tolist() == [3] * 5
+    classes, means = method.prototypes.class_means()
+    x = torch.cat([method.embed(task.images) for task in TASKS])
+    labels = torch.cat([task.labels for task in TASKS])
+    expected = torch.stack([x[labels == label].mean(0) for label in classes])
+    torch.testing.assert_close(means, expected, rtol=1e-4, atol=1e-5)
+
+
+def domains(**settings):
+    """Images with a pattern in both directions, and the same in another order of pixels."""
+    stream = make_stream("permuted-digits", tasks=3)
+    method = make_method("vpr", stream, **settings)
+    for task in stream:
+        method.learn(task)
+    return method, stream
+
+
+def test_inputs_in_another_order_are_put_in_order():
+    method, stream = domains()
+    assert method.homes.tolist() == [0, 0, 0]
+    for position, order in ((2, method.orders[1]), (3, method.orders[2])):
+        x = method.embed(stream.test_set(position)[0])[:, order]
+        straight = method.embed(stream.test_set(1)[0])
+        # Pixels that are dark in all digits cannot be told apart, and need not be.
+        assert (x - straight).abs().mean() < 0.5 * (x - straight[:, order]).abs().mean()
+    own, _ = domains(domains="own")
+    assert own.homes.tolist() == [0, 1, 2]
+    counts = evaluate(method, stream, 3)
+    assert final(counts) > final(evaluate(own, stream, 3)) > 0.8
+
+
+def test_inputs_that_are_no_reordering_get_prototypes_of_their_own():
+    method = vpr(body="pixels")
+    random = torch.Generator().manual_seed(0)
+    labels = torch.arange(4).repeat(20)
+    noise = torch.randint(0, 40, (80, 1, 8, 8), generator=random)
+    # In the first domain a class is a bright row; in the second, a sum of two bright columns: no order makes it one.
+    rows = noise.clone()
+    rows[torch.arange(80), 0, labels] += 200
+    columns = noise.clone()
+    for part in (0, 1, 2):
+        columns[torch.arange(80), 0, :, (labels + part) % 4 + part] += 100
+    for position, images in ((1, rows), (2, columns)):
+        method.learn(Task(position, (0, 1, 2, 3), images.clamp(max=255).to(torch.uint8), labels))
+    assert method.homes.tolist() == [0, 1]
+    assert (method.predict(rows.clamp(max=255).to(torch.uint8)) == labels).float().mean() > 0.9
+    assert (method.predict(columns.clamp(max=255).to(torch.uint8)) == labels).float().mean() > 0.9
+
+
+def test_labels_that_say_nothing_teach_nothing():
+    stream = make_stream("split-digits")
+    correct = n = 0
+    for seed in range(2):
+        method = make_method("vpr", stream, seed=seed)
+        random = torch.Generator().manual_seed(seed)
+        tasks = list(stream)
+        labels = torch.cat([task.labels for task in tasks])
+        labels = labels[torch.randperm(len(labels), generator=random)]
+        images = torch.cat([task.images for task in tasks])
+        for position, task in enumerate(tasks, start=1):
+            rows = (labels[:, None] == torch.tensor(task.classes)).any(1)
+            method.learn(Task(position, task.classes, images[rows], labels[rows]))
+        counts = evaluate(method, stream, len(stream))
+        correct += sum(count.correct for count in counts)
+        n += sum(count.n for count in counts)
+    assert abs(correct / n - 0.1) < 0.05
+
+
+def test_probabilities_are_not_overconfident():
+    stream = make_stream("split-digits")
+    method = make_method("vpr", stream)
+    sure, right = [], []
+    for task in stream:
+        method.learn(task)
+    for position in range(1, len(stream) + 1):
+        images, labels = stream.test_set(position)
+        probabilities = method.predict_proba(images)
+        sure.append(probabilities.max(1).values)
+        right.append(method.predict(images) == labels)
+    assert torch.cat(sure).mean() == pytest.approx(torch.cat(right).float().mean().item(), abs=0.1)
