@@ -1,57 +1,270 @@
-"""Figures for the page and for papers."""
+"""Figures for the page and for papers, each in a wide layout and in a narrow one for phones.
 
-import statistics
+Readable in grey: methods differ in marker and dashes and stand under their own name, beside their line or above their
+panel; shades run from dark to light.
+"""
+
+import itertools
+from collections.abc import Callable, Sequence
 from io import BytesIO
 from pathlib import Path
+from typing import NamedTuple
 
 import matplotlib as mpl
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
+from numpy.typing import NDArray
 
+from protoreplay import evaluation
 from protoreplay.errors import UserError
 from protoreplay.files import write_whole
+from protoreplay.report import layout
 from protoreplay.report.results import Group
+from protoreplay.uncertainty import bootstrap_interval
 
-# Okabe and Ito's colours without yellow, for colour-blind readers; markers and dashes are for print in grey.
-COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#000000")
-MARKERS = ("o", "s", "^", "D", "v", "P", "X")
-DASHES = ("-", "--", "-.", ":")
+MOST = 24
+"""More methods than this are not drawn."""
 
 
-def accuracy_curves(groups: list[Group]) -> Figure:
-    """Accuracy on everything seen after each task, mean over seeds with one standard deviation as error bar."""
-    with mpl.rc_context({"font.size": 10, "axes.spines.top": False, "axes.spines.right": False}):
-        figure = Figure(figsize=(7.5, 4.2), layout="constrained")
-        axes = figure.subplots()
-        for number, group in enumerate(groups):
-            curves = list(zip(*group.curves(), strict=True))
-            positions = range(1, len(curves) + 1)
-            # A small shift keeps the error bars of different methods from hiding each other.
-            shift = 0.06 * (number - (len(groups) - 1) / 2)
-            axes.errorbar(
-                [position + shift for position in positions],
-                [statistics.mean(values) for values in curves],
-                [statistics.stdev(values) if len(values) > 1 else 0 for values in curves],
-                label=group.label,
-                color=COLOURS[number % len(COLOURS)],
-                marker=MARKERS[number % len(MARKERS)],
-                linestyle=DASHES[number // len(COLOURS) % len(DASHES)],
-                markersize=5,
-                linewidth=1.6,
-                elinewidth=1,
-                capsize=2.5,
-            )
-        chance = groups[0].chance()
-        axes.plot(range(1, len(chance) + 1), chance, color="0.5", linestyle=(0, (1, 2)), label="chance")
-        axes.set_xticks(range(1, len(chance) + 1) if len(chance) <= 20 else range(0, len(chance) + 1, 10))
-        axes.set_ylim(0, 103)
-        axes.set_xlabel("tasks learned")
-        axes.set_ylabel("accuracy on everything seen (%)")
-        seeds = sorted({len(group.results) for group in groups})
-        axes.set_title(f"{groups[0].protocol}, {' or '.join(map(str, seeds))} seed{'s' * (seeds != [1])}", loc="left")
-        axes.grid(axis="y", color="0.9")
-        chance_line, *methods = axes.get_legend_handles_labels()[0]
-        figure.legend(handles=[*methods, chance_line], loc="outside right upper", frameon=False)
+class Drawing(NamedTuple):
+    """A figure of the report: its heading, what it shows, how to draw it (narrow or not), and its text in words."""
+
+    title: str
+    caption: str
+    draw: Callable[[Sequence[Group], bool], Figure]
+    alt: Callable[[Sequence[Group]], str]
+
+
+class _Curve(NamedTuple):
+    """Mean over seeds after each task, and the ends of its interval."""
+
+    mean: NDArray[np.float64]
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+
+
+def _curve(rows: Sequence[Sequence[float]]) -> _Curve:
+    values = np.asarray(rows, dtype=np.float64)
+    mean = values.mean(axis=0)
+    return _Curve(mean, *bootstrap_interval(values)) if len(values) > 1 else _Curve(mean, mean, mean)
+
+
+def accuracy(groups: Sequence[Group], narrow: bool = False) -> Figure:
+    """Accuracy on everything seen after each task, with the line of chance."""
+    curves = [_curve(group.curves()) for group in groups]
+    return _curves(groups, curves, "accuracy on everything seen (%)", narrow, chance=groups[0].chance())
+
+
+def first_task(groups: Sequence[Group], narrow: bool = False) -> Figure:
+    """Accuracy on the first task after each task."""
+    rows = [[[100 * a for a in evaluation.first_task(r.counts)] for r in group.results] for group in groups]
+    return _curves(groups, [_curve(row) for row in rows], "accuracy on the first task (%)", narrow)
+
+
+def _curves(
+    groups: Sequence[Group], curves: list[_Curve], what: str, narrow: bool, chance: list[float] | None = None
+) -> Figure:
+    if len(groups) > layout.TOGETHER:
+        return _curve_panels(groups, curves, what, narrow, chance)
+    figure, axes = layout.one_axes(groups, narrow)
+    for number, curve in enumerate(curves):
+        _line(axes, curve, number)
+    _chance(axes, chance)
+    layout.task_axis(axes, max(len(curve.mean) for curve in curves))
+    axes.set_xlabel("tasks learned")
+    axes.set_ylabel(what)
+    ends = [(len(curve.mean), float(curve.mean[-1])) for curve in curves]
+    layout.label_right(axes, ends, [group.label for group in groups])
     return figure
+
+
+def _curve_panels(
+    groups: Sequence[Group], curves: list[_Curve], what: str, narrow: bool, chance: list[float] | None
+) -> Figure:
+    """One panel a method, with all the others in grey behind it."""
+    figure, panels = layout.panels(groups, narrow, height=1.25)
+    tasks = max(len(curve.mean) for curve in curves)
+    lines = [np.column_stack([np.arange(1, len(curve.mean) + 1), curve.mean]) for curve in curves]
+    for number, (axes, curve) in enumerate(zip(panels, curves, strict=True)):
+        axes.add_collection(LineCollection(lines, colors="#808080", alpha=0.3, linewidths=0.6), autolim=False)
+        _line(axes, curve, 0)
+        _chance(axes, chance)
+        layout.task_axis(axes, tasks)
+        axes.set_xticks(sorted({1, (tasks + 1) // 2, tasks}))
+        axes.set_yticks([0, 50, 100])
+        end = float(curve.mean[-1])
+        axes.text(1.02, end, f"{end:.0f}", transform=axes.get_yaxis_transform(), va="center", fontsize=7.5)
+        layout.title(axes, groups[number].label)
+    layout.outer_labels(figure, "tasks learned", what)
+    return figure
+
+
+def _line(axes: Axes, curve: _Curve, number: int) -> None:
+    tasks = range(1, len(curve.mean) + 1)
+    colour = layout.COLOURS[number % len(layout.COLOURS)]
+    axes.fill_between(tasks, curve.low, curve.high, color=colour, alpha=0.18, linewidth=0)
+    axes.plot(
+        tasks,
+        curve.mean,
+        color=colour,
+        linestyle=layout.DASHES[number % len(layout.DASHES)],
+        marker=layout.MARKERS[number % len(layout.MARKERS)],
+        markevery=max(1, len(tasks) // 10),
+        markersize=4,
+        linewidth=1.5,
+    )
+
+
+def _chance(axes: Axes, chance: list[float] | None) -> None:
+    if chance:
+        axes.plot(range(1, len(chance) + 1), chance, color=layout.INK, linestyle=(0, (1, 2)), linewidth=1)
+        axes.annotate("chance", (1, chance[0]), (2, -9), textcoords="offset points", fontsize=7)
+
+
+def matrices(groups: Sequence[Group], narrow: bool = False) -> Figure:
+    """Accuracy on task j (across) after task i (down), mean over seeds: one map a method."""
+    figure, panels = layout.panels(groups, narrow, height=None)
+    size = panels[0].get_window_extent().width / figure.dpi
+    for axes, group in zip(panels, groups, strict=True):
+        cells = _mean_matrix(group)
+        axes.imshow(cells, cmap="cividis", vmin=0, vmax=100, extent=(0.5, len(cells) + 0.5, len(cells) + 0.5, 0.5))
+        for spine in axes.spines.values():
+            spine.set_visible(False)
+        ends = sorted({1, (len(cells) + 1) // 2, len(cells)})
+        axes.set_xticks(ends)
+        axes.set_yticks(ends)
+        if size / len(cells) > 0.17:
+            for (row, column), value in np.ndenumerate(cells):
+                if column <= row:
+                    ink = "#ffffff" if value < 55 else "#000000"
+                    number = axes.text(column + 1, row + 1, f"{value:.0f}", ha="center", va="center", color=ink)
+                    number.set_fontsize(min(8, 30 * size / len(cells)))
+        layout.title(axes, group.label)
+    layout.outer_labels(figure, "tested on task", "after task")
+    bar = figure.add_axes((0.35, 1 - 0.19 / figure.get_figheight(), 0.3, 0.1 / figure.get_figheight()))
+    shades = mpl.cm.ScalarMappable(mpl.colors.Normalize(0, 100), "cividis")
+    figure.colorbar(shades, cax=bar, orientation="horizontal", ticks=[])
+    for x, ha, text in ((-0.03, "right", "accuracy 0 %"), (1.03, "left", "100 %")):
+        bar.text(x, 0.5, text, transform=bar.transAxes, ha=ha, va="center")
+    return figure
+
+
+def _mean_matrix(group: Group) -> NDArray[np.float64]:
+    """Tasks x tasks in percent, row i after task i; NaN where a task was not yet learned."""
+    tasks = len(group.results[0].config["known_classes"])
+    cells = np.full((tasks, tasks), np.nan)
+    matrices = [evaluation.matrix(result.counts) for result in group.results]
+    for trained, tested in itertools.product(range(1, tasks + 1), repeat=2):
+        if tested <= trained:
+            values = [matrix[trained, tested] for matrix in matrices]
+            cells[trained - 1, tested - 1] = 100 * sum(values) / len(values)
+    return cells
+
+
+def kept(groups: Sequence[Group], narrow: bool = False) -> Figure:
+    """Average accuracy against the bytes carried from task to task."""
+    figure, axes = layout.one_axes(groups, narrow)
+    points = [(group.summaries["kept_bytes"].mean, group.summaries["avg"].mean) for group in groups]
+    for number, (group, point) in enumerate(zip(groups, points, strict=True)):
+        summary, colour = group.summaries["avg"], layout.COLOURS[number % len(layout.COLOURS)]
+        if summary.low is not None and summary.high is not None:
+            axes.plot([point[0]] * 2, [summary.low, summary.high], color=colour, linewidth=1)
+        axes.plot(*point, color=colour, marker=layout.MARKERS[number % len(layout.MARKERS)], markersize=6)
+    if min(x for x, _ in points) > 0:
+        axes.set_xscale("log")
+        axes.margins(x=0.12)
+    axes.xaxis.set_major_formatter(lambda value, _: layout.byte_text(value))
+    axes.minorticks_off()
+    axes.set_xlabel("kept from task to task, network included")
+    axes.set_ylabel("average accuracy (%)")
+    axes.grid(color="#808080", alpha=0.2, linewidth=0.6)
+    layout.label_right(axes, points, [group.label for group in groups])
+    return figure
+
+
+def seconds(groups: Sequence[Group], narrow: bool = False) -> Figure:
+    """Seconds of learning and testing per run: the mean, and each run as a stroke."""
+    names = [layout.short(group.label, 26 if narrow else 44) for group in groups]
+    width, left = 4.2 if narrow else 7.6, 0.3 + 0.068 * max(map(len, names))
+    height = 0.75 + 0.21 * len(groups)
+    figure = Figure(figsize=(width, height))
+    axes = figure.add_axes((left / width, 0.5 / height, 1 - (left + 0.55) / width, 1 - 0.6 / height))
+    for number, group in enumerate(groups):
+        runs = sorted(group.values["seconds"].values())
+        strokes = runs if len(runs) <= 30 else [runs[round(q * (len(runs) - 1) / 29)] for q in range(30)]
+        axes.plot(strokes, [number] * len(strokes), "|", color=layout.COLOURS[0], alpha=0.5, markersize=8)
+        mean = group.summaries["seconds"].mean
+        axes.plot(mean, number, "o", color=layout.COLOURS[0], markersize=5)
+        axes.text(1.015, number, f"{mean:,.1f}", transform=axes.get_yaxis_transform(), va="center")
+    times = [value for group in groups for value in group.values["seconds"].values()]
+    if min(times) > 0 and max(times) > 30 * min(times):
+        axes.set_xscale("log")
+    else:
+        axes.set_xlim(left=0)
+    axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    axes.minorticks_off()
+    axes.set_yticks(range(len(groups)), names)
+    axes.set_ylim(len(groups) - 0.4, -0.6)
+    axes.grid(axis="x", color="#808080", alpha=0.2, linewidth=0.6)
+    axes.set_xlabel("seconds per run, at the right the mean")
+    return figure
+
+
+def _ranking(groups: Sequence[Group], key: str, unit: str) -> str:
+    named = [f"{group.label} {group.summaries[key].mean:.1f}{unit}" for group in groups]
+    return "; ".join(named)
+
+
+FIGURES: dict[str, Drawing] = {
+    "accuracy": Drawing(
+        "Accuracy after each task",
+        "On all classes seen so far, mean over seeds; the band is the 95 % bootstrap interval of the mean, the dotted "
+        "line guessing among the classes seen.",
+        accuracy,
+        lambda groups: f"Lines of accuracy after each task. Average over tasks: {_ranking(groups, 'avg', ' %')}.",
+    ),
+    "first-task": Drawing(
+        "What is left of the first task",
+        "Accuracy on the first task's test images as later tasks are learned; band as above.",
+        first_task,
+        lambda groups: (
+            "Lines of accuracy on the first task. Share of it that is left after the last task: "
+            f"{_ranking(groups, 'first_task_retention', ' %')}."
+        ),
+    ),
+    "matrix": Drawing(
+        "Task by task",
+        "Accuracy on each task (across) after each task (down), mean over seeds.",
+        matrices,
+        lambda groups: (
+            "A map for each method of the accuracy on each task after each task. Forgetting: "
+            f"{_ranking(groups, 'forgetting', ' points')}."
+        ),
+    ),
+    "memory": Drawing(
+        "Accuracy against what is kept",
+        "Average accuracy, with its 95 % bootstrap interval, against all bytes carried from task to task.",
+        kept,
+        lambda groups: (
+            "Points of average accuracy against kept bytes. Kept: "
+            + "; ".join(f"{group.label} {group.summaries['kept_bytes'].mean:,.0f} bytes" for group in groups)
+        ),
+    ),
+    "time": Drawing(
+        "Time per run",
+        "Learning and testing, as measured on the machine of each run; strokes are runs, points their mean.",
+        seconds,
+        lambda groups: f"Points of seconds per run. Mean: {_ranking(groups, 'seconds', ' s')}.",
+    ),
+}
+
+
+def draw(drawing: Drawing, groups: Sequence[Group], narrow: bool = False) -> Figure:
+    """A figure of at most `MOST` groups, the first ones."""
+    with mpl.rc_context(layout.STYLE):
+        return drawing.draw(groups[:MOST], narrow)
 
 
 def save(figure: Figure, path: Path) -> None:
@@ -62,8 +275,10 @@ def save(figure: Figure, path: Path) -> None:
     write_whole(path, render(figure, path.suffix.removeprefix(".")))
 
 
-def render(figure: Figure, format: str) -> bytes:
-    """A figure as the bytes of a file."""
+def render(figure: Figure, format: str, text_as_text: bool = False) -> bytes:
+    """A figure as the bytes of a file, the same for the same figure; in SVG, text can stay text."""
     content = BytesIO()
-    figure.savefig(content, format=format, dpi=160)
+    undated = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(format)
+    with mpl.rc_context({**layout.STYLE, "svg.fonttype": "none" if text_as_text else "path"}):
+        figure.savefig(content, format=format, dpi=200, metadata=undated)
     return content.getvalue()
