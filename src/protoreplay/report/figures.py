@@ -24,6 +24,8 @@ from protoreplay.report import layout
 from protoreplay.report.results import Group
 from protoreplay.uncertainty import bootstrap_interval
 
+SHADES = "cividis"
+"""From dark to light, and the same for the colour-blind."""
 MOST = 24
 """More methods than this are not drawn."""
 
@@ -69,14 +71,17 @@ def _curves(
     if len(groups) > layout.TOGETHER:
         return _curve_panels(groups, curves, what, narrow, chance)
     figure, axes = layout.one_axes(groups, narrow)
+    labels, colours = [group.label for group in groups], [layout.colour(number) for number in range(len(groups))]
+    ends = [(len(curve.mean), float(curve.mean[-1])) for curve in curves]
     for number, curve in enumerate(curves):
-        _line(axes, curve, number)
-    _chance(axes, chance)
+        _line(axes, _tasks(curve.mean), curve, number)
     layout.task_axis(axes, max(len(curve.mean) for curve in curves))
     axes.set_xlabel("tasks learned")
     axes.set_ylabel(what)
-    ends = [(len(curve.mean), float(curve.mean[-1])) for curve in curves]
-    layout.label_right(axes, ends, [group.label for group in groups])
+    if chance:
+        _chance(axes, _tasks(chance), chance)
+        labels, colours, ends = [*labels, "chance"], [*colours, layout.INK], [*ends, (len(chance), chance[-1])]
+    layout.label_right(axes, ends, labels, colours)
     return figure
 
 
@@ -84,70 +89,77 @@ def _curve_panels(
     groups: Sequence[Group], curves: list[_Curve], what: str, narrow: bool, chance: list[float] | None
 ) -> Figure:
     """One panel a method, with all the others in grey behind it."""
-    figure, panels = layout.panels(groups, narrow, height=1.25)
     tasks = max(len(curve.mean) for curve in curves)
-    lines = [np.column_stack([np.arange(1, len(curve.mean) + 1), curve.mean]) for curve in curves]
-    for number, (axes, curve) in enumerate(zip(panels, curves, strict=True)):
-        axes.add_collection(LineCollection(lines, colors="#808080", alpha=0.3, linewidths=0.6), autolim=False)
-        _line(axes, curve, 0)
-        _chance(axes, chance)
-        layout.task_axis(axes, tasks)
-        axes.set_xticks(sorted({1, (tasks + 1) // 2, tasks}))
-        axes.set_yticks([0, 50, 100])
+    across = layout.Scale("tasks learned", layout.task_range(tasks), layout.few_ticks(tasks))
+    up = layout.Scale(what, (0, 102), (0, 50, 100))
+    figure, axes, panels = layout.grid([group.label for group in groups], narrow, 1.25, across, up)
+    others, rules, frames = [], [], []
+    for panel, curve in zip(panels, curves, strict=True):
+        others += [np.column_stack([panel.x(_tasks(c.mean)), panel.y(c.mean)]) for c in curves]
+        rules += [[(panel.left, h), (panel.left + panel.width, h)] for h in map(float, panel.y([50, 100]))]
+        top, right = panel.bottom + panel.height, panel.left + panel.width
+        frames.append([(panel.left, top), (panel.left, panel.bottom), (right, panel.bottom)])
+        _line(axes, panel.x(_tasks(curve.mean)), _Curve(*map(panel.y, curve)), 0)
+        if chance:
+            _chance(axes, panel.x(_tasks(chance)), panel.y(chance))
         end = float(curve.mean[-1])
-        axes.text(1.02, end, f"{end:.0f}", transform=axes.get_yaxis_transform(), va="center", fontsize=7.5)
-        layout.title(axes, groups[number].label)
-    layout.outer_labels(figure, "tasks learned", what)
+        axes.text(right + 0.03, float(panel.y(end)), f"{end:.0f}", va="center", fontsize=7.5)
+    if chance:
+        first = panels[0]
+        axes.text(first.left + first.width, float(first.y(chance[-1] + 3)), "chance", fontsize=7, ha="right")
+    axes.add_collection(LineCollection(others, colors="#808080", alpha=0.3, linewidths=0.6), autolim=False)
+    axes.add_collection(LineCollection(rules, colors="#808080", alpha=0.2, linewidths=0.6), autolim=False)
+    axes.add_collection(LineCollection(frames, colors=layout.INK, linewidths=0.7), autolim=False)
     return figure
 
 
-def _line(axes: Axes, curve: _Curve, number: int) -> None:
-    tasks = range(1, len(curve.mean) + 1)
-    colour = layout.COLOURS[number % len(layout.COLOURS)]
-    axes.fill_between(tasks, curve.low, curve.high, color=colour, alpha=0.18, linewidth=0)
+def _tasks(values: Sequence[float] | NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.arange(1, len(values) + 1, dtype=np.float64)
+
+
+def _line(axes: Axes, x: NDArray[np.float64], curve: _Curve, number: int) -> None:
+    colour = layout.colour(number)
+    axes.fill_between(x, curve.low, curve.high, color=colour, alpha=0.18, linewidth=0)
     axes.plot(
-        tasks,
+        x,
         curve.mean,
         color=colour,
         linestyle=layout.DASHES[number % len(layout.DASHES)],
         marker=layout.MARKERS[number % len(layout.MARKERS)],
-        markevery=max(1, len(tasks) // 10),
+        markevery=max(1, len(x) // 10),
         markersize=4,
         linewidth=1.5,
     )
 
 
-def _chance(axes: Axes, chance: list[float] | None) -> None:
-    if chance:
-        axes.plot(range(1, len(chance) + 1), chance, color=layout.INK, linestyle=(0, (1, 2)), linewidth=1)
-        axes.annotate("chance", (1, chance[0]), (2, -9), textcoords="offset points", fontsize=7)
+def _chance(axes: Axes, x: NDArray[np.float64], y: Sequence[float] | NDArray[np.float64]) -> None:
+    axes.plot(x, y, color=layout.INK, linestyle=(0, (1, 2)), linewidth=1)
 
 
 def matrices(groups: Sequence[Group], narrow: bool = False) -> Figure:
     """Accuracy on task j (across) after task i (down), mean over seeds: one map a method."""
-    figure, panels = layout.panels(groups, narrow, height=None)
-    size = panels[0].get_window_extent().width / figure.dpi
-    for axes, group in zip(panels, groups, strict=True):
-        cells = _mean_matrix(group)
-        axes.imshow(cells, cmap="cividis", vmin=0, vmax=100, extent=(0.5, len(cells) + 0.5, len(cells) + 0.5, 0.5))
-        for spine in axes.spines.values():
-            spine.set_visible(False)
-        ends = sorted({1, (len(cells) + 1) // 2, len(cells)})
-        axes.set_xticks(ends)
-        axes.set_yticks(ends)
-        if size / len(cells) > 0.17:
-            for (row, column), value in np.ndenumerate(cells):
-                if column <= row:
-                    ink = "#ffffff" if value < 55 else "#000000"
-                    number = axes.text(column + 1, row + 1, f"{value:.0f}", ha="center", va="center", color=ink)
-                    number.set_fontsize(min(8, 30 * size / len(cells)))
-        layout.title(axes, group.label)
-    layout.outer_labels(figure, "tested on task", "after task")
-    bar = figure.add_axes((0.35, 1 - 0.19 / figure.get_figheight(), 0.3, 0.1 / figure.get_figheight()))
-    shades = mpl.cm.ScalarMappable(mpl.colors.Normalize(0, 100), "cividis")
-    figure.colorbar(shades, cax=bar, orientation="horizontal", ticks=[])
-    for x, ha, text in ((-0.03, "right", "accuracy 0 %"), (1.03, "left", "100 %")):
-        bar.text(x, 0.5, text, transform=bar.transAxes, ha=ha, va="center")
+    maps = [_mean_matrix(group) for group in groups]
+    tasks = max(map(len, maps))
+    across = layout.Scale("tested on task", (0.5, tasks + 0.5), layout.few_ticks(tasks))
+    down = layout.Scale("after task", (tasks + 0.5, 0.5), layout.few_ticks(tasks))
+    figure, axes, panels = layout.grid([group.label for group in groups], narrow, None, across, down)
+    size = panels[0].width / tasks
+    for panel, cells in zip(panels, maps, strict=True):
+        left, right = panel.x([0.5, len(cells) + 0.5])
+        top, bottom = panel.y([0.5, len(cells) + 0.5])
+        axes.imshow(cells, SHADES, extent=(left, right, bottom, top), vmin=0, vmax=100, aspect="auto")
+        for (row, column), value in np.ndenumerate(cells):
+            if column <= row and size > 0.17:
+                at = float(panel.x(column + 1)), float(panel.y(row + 1))
+                ink = "#ffffff" if value < 55 else "#000000"
+                axes.text(*at, f"{value:.0f}", ha="center", va="center", color=ink, fontsize=min(8, 30 * size))
+    width, height = figure.get_size_inches()
+    middle = width / 2, height - 0.12
+    ends = (middle[0] - 0.6, middle[0] + 0.6, middle[1] - 0.05, middle[1] + 0.05)
+    axes.imshow(np.linspace(0, 100, 64)[None], SHADES, extent=ends, vmin=0, vmax=100, aspect="auto")
+    axes.text(ends[0] - 0.06, middle[1], "accuracy 0 %", ha="right", va="center")
+    axes.text(ends[1] + 0.06, middle[1], "100 %", ha="left", va="center")
+    axes.set(xlim=(0, width), ylim=(0, height))
     return figure
 
 
@@ -168,35 +180,38 @@ def kept(groups: Sequence[Group], narrow: bool = False) -> Figure:
     figure, axes = layout.one_axes(groups, narrow)
     points = [(group.summaries["kept_bytes"].mean, group.summaries["avg"].mean) for group in groups]
     for number, (group, point) in enumerate(zip(groups, points, strict=True)):
-        summary, colour = group.summaries["avg"], layout.COLOURS[number % len(layout.COLOURS)]
+        summary, colour = group.summaries["avg"], layout.colour(number)
         if summary.low is not None and summary.high is not None:
             axes.plot([point[0]] * 2, [summary.low, summary.high], color=colour, linewidth=1)
         axes.plot(*point, color=colour, marker=layout.MARKERS[number % len(layout.MARKERS)], markersize=6)
-    if min(x for x, _ in points) > 0:
+    least, most = min(x for x, _ in points), max(x for x, _ in points)
+    if 0 < 8 * least < most:
         axes.set_xscale("log")
-        axes.margins(x=0.12)
+    else:
+        axes.locator_params(axis="x", nbins=4)
+    axes.margins(x=0.12)
     axes.xaxis.set_major_formatter(lambda value, _: layout.byte_text(value))
     axes.minorticks_off()
-    axes.set_xlabel("kept from task to task, network included")
+    axes.set_xlabel("kept, network included")
     axes.set_ylabel("average accuracy (%)")
     axes.grid(color="#808080", alpha=0.2, linewidth=0.6)
-    layout.label_right(axes, points, [group.label for group in groups])
+    layout.label_right(axes, points, [group.label for group in groups], [layout.colour(n) for n in range(len(groups))])
     return figure
 
 
 def seconds(groups: Sequence[Group], narrow: bool = False) -> Figure:
     """Seconds of learning and testing per run: the mean, and each run as a stroke."""
     names = [layout.short(group.label, 26 if narrow else 44) for group in groups]
-    width, left = 4.2 if narrow else 7.6, 0.3 + 0.068 * max(map(len, names))
+    width, left = 4.2 if narrow else 8.8, 0.3 + 0.068 * max(map(len, names))
     height = 0.75 + 0.21 * len(groups)
     figure = Figure(figsize=(width, height))
     axes = figure.add_axes((left / width, 0.5 / height, 1 - (left + 0.55) / width, 1 - 0.6 / height))
     for number, group in enumerate(groups):
         runs = sorted(group.values["seconds"].values())
         strokes = runs if len(runs) <= 30 else [runs[round(q * (len(runs) - 1) / 29)] for q in range(30)]
-        axes.plot(strokes, [number] * len(strokes), "|", color=layout.COLOURS[0], alpha=0.5, markersize=8)
+        axes.plot(strokes, [number] * len(strokes), "|", color=layout.colour(0), alpha=0.8, markersize=8)
         mean = group.summaries["seconds"].mean
-        axes.plot(mean, number, "o", color=layout.COLOURS[0], markersize=5)
+        axes.plot(mean, number, "o", color=layout.colour(0), markersize=5)
         axes.text(1.015, number, f"{mean:,.1f}", transform=axes.get_yaxis_transform(), va="center")
     times = [value for group in groups for value in group.values["seconds"].values()]
     if min(times) > 0 and max(times) > 30 * min(times):
@@ -275,10 +290,10 @@ def save(figure: Figure, path: Path) -> None:
     write_whole(path, render(figure, path.suffix.removeprefix(".")))
 
 
-def render(figure: Figure, format: str, text_as_text: bool = False) -> bytes:
-    """A figure as the bytes of a file, the same for the same figure; in SVG, text can stay text."""
+def render(figure: Figure, format: str, inline: bool = False) -> bytes:
+    """A figure as the bytes of a file, the same for the same figure; `inline` in a page its text stays text."""
     content = BytesIO()
     undated = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(format)
-    with mpl.rc_context({**layout.STYLE, "svg.fonttype": "none" if text_as_text else "path"}):
-        figure.savefig(content, format=format, dpi=200, metadata=undated)
+    with mpl.rc_context({**layout.STYLE, "svg.fonttype": "none" if inline else "path"}):
+        figure.savefig(content, format=format, dpi=200, metadata=undated, transparent=inline)
     return content.getvalue()

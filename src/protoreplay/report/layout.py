@@ -3,11 +3,13 @@
 import math
 import textwrap
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
+from numpy.typing import ArrayLike, NDArray
 
 from protoreplay.report.results import Group
 
@@ -32,63 +34,117 @@ STYLE: dict[Any, Any] = {
 }
 
 
+def colour(number: int) -> str:
+    """Of the method with this number; they come back after eight, when names and markers must tell."""
+    return COLOURS[number % len(COLOURS)]
+
+
 def one_axes(groups: Sequence[Group], narrow: bool) -> tuple[Figure, Axes]:
     """Axes with room at the right for the labels of all groups."""
     longest = max(len(short(group.label)) for group in groups)
-    width, height = (4.2, 3.5) if narrow else (7.6, 3.9)
+    width, height = (4.2, 3.5) if narrow else (8.8, 4.1)
     height = max(height, 0.8 + 0.16 * len(groups))
     room = 0.28 + 0.067 * longest
     figure = Figure(figsize=(width, height))
     return figure, figure.add_axes((0.55 / width, 0.5 / height, 1 - (0.55 + room) / width, 1 - 0.62 / height))
 
 
-def panels(groups: Sequence[Group], narrow: bool, height: float | None) -> tuple[Figure, list[Axes]]:
-    """A grid of axes, one a group, `height` inches high or, for None, square."""
-    columns = min(2 if narrow else 4 if len(groups) <= TOGETHER else 5, len(groups))
-    rows = math.ceil(len(groups) / columns)
-    width, left, gap = 4.2 if narrow else 9.0, 0.5, 0.32
+class Scale(NamedTuple):
+    """One direction of a panel: its name, the ends of its range, the numbers to show."""
+
+    name: str
+    ends: tuple[float, float]
+    ticks: Sequence[int]
+
+
+class Panel(NamedTuple):
+    """A small plot: its place in inches, and the range of its values across and up."""
+
+    left: float
+    bottom: float
+    width: float
+    height: float
+    across: tuple[float, float]
+    up: tuple[float, float]
+
+    def x(self, values: ArrayLike) -> NDArray[np.float64]:
+        """Where values stand across, in inches."""
+        start, end = self.across
+        return self.left + self.width * (np.asarray(values, dtype=np.float64) - start) / (end - start)
+
+    def y(self, values: ArrayLike) -> NDArray[np.float64]:
+        """Where values stand up, in inches."""
+        start, end = self.up
+        return self.bottom + self.height * (np.asarray(values, dtype=np.float64) - start) / (end - start)
+
+
+class Grid(NamedTuple):
+    """Panels in one set of axes measured in inches: axes of their own would take seconds to lay out."""
+
+    figure: Figure
+    axes: Axes
+    panels: list[Panel]
+
+
+def grid(labels: Sequence[str], narrow: bool, height: float | None, across: Scale, up: Scale) -> Grid:
+    """A panel for each label, `height` inches high or, for None, square; outer panels have numbers at the ticks."""
+    columns = min(2 if narrow else 4 if len(labels) <= TOGETHER else 5, len(labels))
+    width, left, gap = 4.2 if narrow else 9.0, 0.55, 0.32
     panel = min((width - left - 0.1) / columns - gap, 2.9)
     width = min(width, left + 0.1 + columns * (panel + gap))
     tall = height or panel
-    title = 0.15 * max(len(_title_lines(group.label, panel)) for group in groups) + 0.07
-    total = rows * (tall + title + 0.12) + 0.62
+    titles = [_title_lines(label, panel) for label in labels]
+    rows = [titles[start : start + columns] for start in range(0, len(titles), columns)]
+    # Each row is as high as the longest of its titles needs.
+    steps = [tall + 0.2 + 0.14 * max(map(len, row)) for row in rows]
+    total = sum(steps) + 0.72
     figure = Figure(figsize=(width, total))
-    made: list[Axes] = []
-    for number in range(len(groups)):
+    axes = figure.add_axes((0, 0, 1, 1), xlim=(0, width), ylim=(0, total))
+    axes.set_axis_off()
+    made = []
+    for number, title in enumerate(titles):
         row, column = divmod(number, columns)
-        bottom = total - 0.25 - (row + 1) * (tall + title + 0.12) + 0.12
-        place = ((left + column * (panel + gap)) / width, bottom / total, panel / width, tall / total)
-        axes = figure.add_axes(place)
-        last_of_column = number + columns >= len(groups)
-        axes.tick_params(labelleft=column == 0, labelbottom=last_of_column, labelsize=7.5)
-        made.append(axes)
-    return figure, made
-
-
-def outer_labels(figure: Figure, across: str, down: str) -> None:
-    figure.text(0.5, 0.06 / figure.get_figheight(), across, ha="center", va="bottom")
-    figure.text(0.03 / figure.get_figwidth(), 0.5, down, rotation=90, ha="left", va="center")
-
-
-def title(axes: Axes, label: str) -> None:
-    lines = _title_lines(label, _inches(axes)[0])
-    axes.set_title("\n".join(lines), loc="left", fontsize=8.5, pad=3)
+        bottom = total - 0.2 - sum(steps[: row + 1])
+        place = Panel(left + column * (panel + gap), bottom, panel, tall, across.ends, up.ends)
+        axes.text(place.left, bottom + tall + 0.05, "\n".join(title), fontsize=8, va="bottom")
+        if column == 0:
+            for tick in up.ticks:
+                axes.text(left - 0.06, float(place.y(tick)), str(tick), fontsize=7.5, ha="right", va="center")
+        if number + columns >= len(labels):
+            for tick in across.ticks:
+                axes.text(float(place.x(tick)), bottom - 0.06, str(tick), fontsize=7.5, ha="center", va="top")
+        made.append(place)
+    axes.text(left + (width - left) / 2, 0.06, across.name, ha="center", va="bottom")
+    axes.text(0.03, total / 2, up.name, rotation=90, ha="left", va="center")
+    return Grid(figure, axes, made)
 
 
 def _title_lines(label: str, width: float) -> list[str]:
     """A label in at most three lines of `width` inches."""
-    letters = int(width / 0.066)
-    return textwrap.wrap(label, letters, max_lines=3, placeholder="…")
+    return textwrap.wrap(label, int(width / 0.06), max_lines=3, placeholder="…", break_on_hyphens=False)
+
+
+def few_ticks(tasks: int) -> list[int]:
+    """The first, the middle and the last task."""
+    return sorted({1, (tasks + 1) // 2, tasks})
+
+
+def task_range(tasks: int) -> tuple[float, float]:
+    """From a little before the first task to a little after the last."""
+    return 1 - 0.03 * tasks, 1.02 * tasks
 
 
 def task_axis(axes: Axes, tasks: int) -> None:
+    """Tasks across, percent up."""
     axes.set_ylim(0, 102)
-    axes.set_xlim(1 - 0.03 * tasks, tasks + 0.02 * tasks)
+    axes.set_xlim(task_range(tasks))
     axes.xaxis.set_major_locator(MaxNLocator(10 if tasks > 1 else 1, integer=True, min_n_ticks=1))
     axes.grid(axis="y", color="#808080", alpha=0.2, linewidth=0.6)
 
 
-def label_right(axes: Axes, points: Sequence[tuple[float, float]], labels: Sequence[str]) -> None:
+def label_right(
+    axes: Axes, points: Sequence[tuple[float, float]], labels: Sequence[str], colours: Sequence[str]
+) -> None:
     """Each label at the right of the axes, as near to the height of its point as the others allow, and a thin line."""
     to_fraction = axes.transData + axes.transAxes.inverted()
     heights = [float(to_fraction.transform(point)[1]) for point in points]
@@ -104,7 +160,7 @@ def label_right(axes: Axes, points: Sequence[tuple[float, float]], labels: Seque
             annotation_clip=False,
             arrowprops={
                 "arrowstyle": "-",
-                "color": COLOURS[index % len(COLOURS)],
+                "color": colours[index],
                 "lw": 0.6,
                 "shrinkA": 1,
                 "shrinkB": 3,
@@ -137,6 +193,7 @@ def short(label: str, most: int = 30) -> str:
 
 
 def byte_text(value: float) -> str:
+    """A number of bytes for people."""
     for unit in ("B", "kB", "MB", "GB"):
         if value < 1000 or unit == "GB":
             break
