@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 LEVEL = 0.95
-RESAMPLES = 10_000
+RESAMPLES = 4_000
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ def summarise(columns: Sequence[Sequence[float]]) -> list[Summary]:
 
 
 def bootstrap_interval(values: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Interval at `LEVEL` for the mean over seeds of each column, from 10,000 resamples with a fixed seed.
+    """Interval at `LEVEL` for the mean over seeds of each column, from 4,000 resamples with a fixed seed.
 
     Percentiles of resampled means are too narrow for few values. So we take the percentiles further out that would
     give Student's interval if the values were normal (the expanded percentile interval of Hesterberg 2015). It never
@@ -65,7 +65,7 @@ def bootstrap_interval(values: NDArray[np.float64]) -> tuple[NDArray[np.float64]
 
     n = len(values)
     tail = float(ndtr(-math.sqrt(n / (n - 1)) * _student_quantile(n - 1)))
-    low, high = np.quantile(_resampling(n) @ values, [tail, 1 - tail], axis=0)
+    low, high = np.quantile(values.T @ _resampling(n), [tail, 1 - tail], axis=1)
     return low, high
 
 
@@ -141,7 +141,7 @@ def _student_quantile(freedom: int) -> float:
 
 @functools.lru_cache(maxsize=64)
 def _resampling(n: int) -> NDArray[np.float64]:
-    """RESAMPLES x n: how much each of n values weighs in each resampled mean."""
+    """n x RESAMPLES: how much each of n values weighs in each resampled mean."""
     drawn = np.random.default_rng(0).multinomial(n, np.full(n, 1 / n), size=RESAMPLES)
-    weights: NDArray[np.float64] = drawn / n
+    weights: NDArray[np.float64] = drawn.T / n
     return weights

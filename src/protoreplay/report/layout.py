@@ -1,6 +1,5 @@
 """Where things stand in a figure: axes with labels beside them, grids of panels, names that fit."""
 
-import math
 import textwrap
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -44,7 +43,7 @@ def one_axes(groups: Sequence[Group], narrow: bool) -> tuple[Figure, Axes]:
     longest = max(len(short(group.label)) for group in groups)
     width, height = (4.2, 3.5) if narrow else (8.8, 4.1)
     height = max(height, 0.8 + 0.16 * len(groups))
-    room = 0.28 + 0.067 * longest
+    room = 0.25 + 0.074 * longest
     figure = Figure(figsize=(width, height))
     return figure, figure.add_axes((0.55 / width, 0.5 / height, 1 - (0.55 + room) / width, 1 - 0.62 / height))
 
@@ -146,27 +145,18 @@ def label_right(
     axes: Axes, points: Sequence[tuple[float, float]], labels: Sequence[str], colours: Sequence[str]
 ) -> None:
     """Each label at the right of the axes, as near to the height of its point as the others allow, and a thin line."""
-    to_fraction = axes.transData + axes.transAxes.inverted()
-    heights = [float(to_fraction.transform(point)[1]) for point in points]
-    gap = 0.155 / _inches(axes)[1]
-    order = sorted(range(len(points)), key=lambda index: -heights[index])
-    for index, place in zip(order, _spread([heights[index] for index in order], gap), strict=True):
-        axes.annotate(
-            short(labels[index]),
-            points[index],
-            (1.035, place),
-            textcoords="axes fraction",
-            va="center",
-            annotation_clip=False,
-            arrowprops={
-                "arrowstyle": "-",
-                "color": colours[index],
-                "lw": 0.6,
-                "shrinkA": 1,
-                "shrinkB": 3,
-                "relpos": (0, 0.5),
-            },
-        )
+    # Until the limits are asked for, they are not those of the points.
+    axes.autoscale_view()
+    ends = [(axes.transData + axes.transAxes.inverted()).transform(point) for point in points]
+    width, height = _inches(axes)
+    order = sorted(range(len(points)), key=lambda index: -ends[index][1])
+    places = _spread([float(ends[index][1]) for index in order], 0.155 / height)
+    for index, place in zip(order, places, strict=True):
+        x, y = ends[index]
+        edge = 1 + 0.18 / width
+        line = {"color": colours[index], "linewidth": 0.6, "transform": axes.transAxes, "clip_on": False}
+        axes.plot([x + 0.05 / width, edge - 0.03 / width], [y, place], **line)
+        axes.text(edge, place, short(labels[index]), transform=axes.transAxes, va="center")
 
 
 def _spread(heights: Sequence[float], gap: float) -> list[float]:

@@ -7,13 +7,16 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from protoreplay import evaluation
 from protoreplay.errors import UserError
 from protoreplay.evaluation import Count
 from protoreplay.settings import unknown
-from protoreplay.uncertainty import Summary, summarise
+from protoreplay.uncertainty import Summary, bootstrap_interval, summarise
 
 
 @dataclass(frozen=True)
@@ -90,13 +93,45 @@ class Group:
         columns = [list(by_seed.values()) for by_seed in self.values.values()]
         return dict(zip(self.values, summarise(columns), strict=True))
 
-    def curves(self) -> list[list[float]]:
-        """For each seed, the accuracy in percent on everything seen after each task."""
-        return [[100 * value for value in evaluation.accuracies(result.counts)] for result in self.results]
+    @functools.cached_property
+    def accuracy(self) -> "Curve":
+        """On everything seen after each task."""
+        return _curve([evaluation.accuracies(result.counts) for result in self.results])
+
+    @functools.cached_property
+    def first_task(self) -> "Curve":
+        """On the first task after each task."""
+        return _curve([evaluation.first_task(result.counts) for result in self.results])
+
+    @functools.cached_property
+    def matrix(self) -> NDArray[np.float64]:
+        """Tasks x tasks, accuracy in percent on task j after task i, mean over seeds; NaN where j was not learned."""
+        tasks = len(self.results[0].config["known_classes"])
+        total = np.full((tasks, tasks), np.nan)
+        total[np.tril_indices(tasks)] = 0
+        for result in self.results:
+            for row in result.counts:
+                if row.tested <= row.trained:
+                    total[row.trained - 1, row.tested - 1] += 100 * row.correct / row.n
+        return total / len(self.results)
 
     def chance(self) -> list[float]:
         """The accuracy in percent of guessing among the classes seen, after each task."""
         return [100 / known for known in self.results[0].config["known_classes"]]
+
+
+class Curve(NamedTuple):
+    """After each task, in percent: the mean over seeds and the ends of its bootstrap interval."""
+
+    mean: NDArray[np.float64]
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+
+
+def _curve(fractions: list[list[float]]) -> Curve:
+    values = 100 * np.asarray(fractions, dtype=np.float64)
+    mean = values.mean(axis=0)
+    return Curve(mean, *bootstrap_interval(values)) if len(values) > 1 else Curve(mean, mean, mean)
 
 
 def find(groups: Sequence[Group], label: str) -> list[Group]:
@@ -125,7 +160,7 @@ def collect(root: Path) -> tuple[list[Group], int]:
 
 def _read(folder: Path) -> Result | None:
     """The run in a folder, None where it is unfinished. Each file is read once: a folder may hold thousands of runs."""
-    config = _parsed(folder / "config.json", json.loads, "the configuration of a run")
+    config = _parsed(folder / "config.json", _config, "the configuration of a run")
     counts = _parsed(folder / "counts.csv", _counts, "a table of trained,tested,n,correct")
     tasks = len(config["known_classes"])
     if counts is None or sum(row.tested <= row.trained for row in counts) != tasks * (tasks + 1) // 2:
@@ -148,6 +183,12 @@ def _parsed(path: Path, parse: Callable[[str], Any], what: str) -> Any:
         return None
     except (ValueError, TypeError, KeyError, IndexError):
         raise UserError(f"{path} is not {what}") from None
+
+
+def _config(text: str) -> dict[str, Any]:
+    config: dict[str, Any] = json.loads(text)
+    _names(config), _settings(config), config["seed"], config["versions"], len(config["known_classes"])
+    return config
 
 
 def _counts(text: str) -> list[Count]:
@@ -189,12 +230,12 @@ def _names(config: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def _usual(family: list[dict[str, Any]]) -> dict[str, Any]:
-    """The value of each setting that most variants of a method have; a setting without such a value is left out."""
+    """The commonest value of each setting among variants of a method; where two are as common, none."""
     usual = {}
     for key in family[0]:
         values = [settings.get(key) for settings in family]
-        text, times = Counter(map(repr, values)).most_common(1)[0]
-        if 2 * times > len(values):
+        (text, times), *others = Counter(map(repr, values)).most_common(2)
+        if not others or times > others[0][1]:
             usual[key] = next(value for value in values if repr(value) == text)
     return usual
 
