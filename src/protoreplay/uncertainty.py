@@ -65,7 +65,9 @@ def bootstrap_interval(values: NDArray[np.float64]) -> tuple[NDArray[np.float64]
 
     n = len(values)
     tail = float(ndtr(-math.sqrt(n / (n - 1)) * _student_quantile(n - 1)))
-    low, high = np.quantile(values.T @ _resampling(n), [tail, 1 - tail], axis=1)
+    # Not `@`: the threads of a BLAS cost more than they save here, and the sum would depend on their number.
+    means = np.einsum("nc,nr->cr", values, _resampling(n))
+    low, high = np.quantile(means, [tail, 1 - tail], axis=1)
     return low, high
 
 
@@ -143,5 +145,5 @@ def _student_quantile(freedom: int) -> float:
 def _resampling(n: int) -> NDArray[np.float64]:
     """n x RESAMPLES: how much each of n values weighs in each resampled mean."""
     drawn = np.random.default_rng(0).multinomial(n, np.full(n, 1 / n), size=RESAMPLES)
-    weights: NDArray[np.float64] = drawn.T / n
+    weights: NDArray[np.float64] = np.ascontiguousarray(drawn.T) / n
     return weights

@@ -45,7 +45,7 @@ def one_axes(groups: Sequence[Group], narrow: bool) -> tuple[Figure, Axes]:
     height = max(height, 0.8 + 0.16 * len(groups))
     room = 0.25 + 0.074 * longest
     figure = Figure(figsize=(width, height))
-    return figure, figure.add_axes((0.55 / width, 0.5 / height, 1 - (0.55 + room) / width, 1 - 0.62 / height))
+    return figure, figure.add_axes((0.6 / width, 0.5 / height, 1 - (0.6 + room) / width, 1 - 0.62 / height))
 
 
 class Scale(NamedTuple):
@@ -154,7 +154,12 @@ def label_right(
     for index, place in zip(order, places, strict=True):
         x, y = ends[index]
         edge = 1 + 0.18 / width
-        line = {"color": colours[index], "linewidth": 0.6, "transform": axes.transAxes, "clip_on": False}
+        line: dict[str, Any] = {
+            "color": colours[index],
+            "linewidth": 0.6,
+            "transform": axes.transAxes,
+            "clip_on": False,
+        }
         axes.plot([x + 0.05 / width, edge - 0.03 / width], [y, place], **line)
         axes.text(edge, place, short(labels[index]), transform=axes.transAxes, va="center")
 

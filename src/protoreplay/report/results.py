@@ -147,8 +147,8 @@ def collect(root: Path) -> tuple[list[Group], int]:
     if not root.is_dir():
         raise UserError(f"{root} is not a folder: give one that `protoreplay bench` or `run` wrote to")
     results, unfinished = [], 0
-    for folder in sorted(place for place, _, files in os.walk(root) if "config.json" in files):
-        result = _read(Path(folder))
+    for folder in sorted(Path(place) for place, _, files in os.walk(root) if "config.json" in files):
+        result = _read(folder)
         if result:
             results.append(result)
         else:
