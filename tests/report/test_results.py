@@ -82,3 +82,9 @@ def test_a_last_event_cut_off_by_a_kill_is_left_out(runs):
     with (runs / "good/1/events.jsonl").open("a") as file:
         file.write('{"task": 2, "lea')
     assert collect(runs)[0][0].results[1].seconds == 1.5
+
+
+def test_a_finished_run_without_events_is_an_error_not_a_zero(runs):
+    (runs / "good/1/events.jsonl").unlink()
+    with pytest.raises(UserError, match=r"good/1 holds a finished run without its events\.jsonl"):
+        collect(runs)

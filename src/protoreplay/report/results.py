@@ -165,7 +165,10 @@ def _read(folder: Path) -> Result | None:
     tasks = len(config["known_classes"])
     if counts is None or sum(row.tested <= row.trained for row in counts) != tasks * (tasks + 1) // 2:
         return None
-    seconds, kept = _parsed(folder / "events.jsonl", _events, "the events of a finished run") or (0.0, [])
+    events = _parsed(folder / "events.jsonl", _events, "the events of a finished run")
+    if events is None:
+        raise UserError(f"{folder} holds a finished run without its events.jsonl: do the run again or move it away")
+    seconds, kept = events
     return Result(
         config=config,
         counts=counts,
