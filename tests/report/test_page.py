@@ -121,6 +121,12 @@ def test_nothing_of_a_figure_is_cut_off(tmp_path):
             assert box.y1 <= height + 0.03, drawing.title
 
 
+def test_every_panel_has_its_markers(tmp_path):
+    many_runs(tmp_path, 9, seeds=1, tasks=3)
+    svg = figures.render(figures.draw(figures.FIGURES["accuracy"], collect(tmp_path)[0]), "svg", inline=True).decode()
+    assert svg.count("<use ") == 9 * 3
+
+
 def test_labels_keep_apart_and_above_the_floor():
     places = layout._spread([0.5, 0.5, 0.5, 0.02, 0.0], 0.1)
     assert all(above - below >= 0.1 - 1e-9 for above, below in itertools.pairwise(places))

@@ -53,11 +53,12 @@ def _curves(
     if len(groups) > layout.TOGETHER:
         return _curve_panels(groups, curves, what, narrow, chance)
     figure, axes = layout.one_axes(groups, narrow)
+    tasks = max(len(curve.mean) for curve in curves)
     labels, colours = [group.label for group in groups], [layout.colour(number) for number in range(len(groups))]
     ends = [(len(curve.mean), float(curve.mean[-1])) for curve in curves]
     for number, curve in enumerate(curves):
-        _line(axes, _tasks(curve.mean), curve, number)
-    layout.task_axis(axes, max(len(curve.mean) for curve in curves))
+        _line(axes, _tasks(curve.mean), curve, number, tasks)
+    layout.task_axis(axes, tasks)
     axes.set_xlabel("tasks learned")
     axes.set_ylabel(what)
     if chance:
@@ -86,7 +87,7 @@ def _curve_panels(
         axes.text(first.left + first.width, float(first.y(chance[-1] + 6)), "chance", fontsize=7, ha="right")
     placed = [Curve(*map(panel.y, curve)) for panel, curve in zip(panels, curves, strict=True)]
     x, *ends = _joined([(panel.x(_tasks(c.mean)), *c) for panel, c in zip(panels, placed, strict=True)])
-    _line(axes, x, Curve(*ends), 0)
+    _line(axes, x, Curve(*ends), 0, tasks)
     for panel, curve, at in zip(panels, curves, placed, strict=True):
         axes.text(panel.left + panel.width + 0.03, at.mean[-1], f"{curve.mean[-1]:.0f}", va="center", fontsize=7.5)
     return figure
@@ -117,7 +118,7 @@ def _tasks(values: Sequence[float] | NDArray[np.float64]) -> NDArray[np.float64]
     return np.arange(1, len(values) + 1, dtype=np.float64)
 
 
-def _line(axes: Axes, x: NDArray[np.float64], curve: Curve, number: int) -> None:
+def _line(axes: Axes, x: NDArray[np.float64], curve: Curve, number: int, tasks: int) -> None:
     colour = layout.colour(number)
     axes.fill_between(x, curve.low, curve.high, color=colour, alpha=0.18, linewidth=0)
     axes.plot(
@@ -126,7 +127,7 @@ def _line(axes: Axes, x: NDArray[np.float64], curve: Curve, number: int) -> None
         color=colour,
         linestyle=layout.DASHES[number % len(layout.DASHES)],
         marker=layout.MARKERS[number % len(layout.MARKERS)],
-        markevery=max(1, len(x) // 10),
+        markevery=max(1, tasks // 10),
         markersize=4,
         linewidth=1.5,
     )

@@ -20,6 +20,10 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X", "p")
 DASHES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (6, 1.5, 1, 1.5)), (0, (1.5, 1)))
 TOGETHER = 8
 """More methods than this get a panel each: their lines could not be told apart."""
+LETTER = 0.074
+"""Inches that a letter of a label takes."""
+GUTTER = 0.25
+"""Inches between axes and the labels at their right."""
 STYLE: dict[Any, Any] = {
     "font.size": 9,
     "axes.titlesize": 9,
@@ -40,10 +44,9 @@ def colour(number: int) -> str:
 
 def one_axes(groups: Sequence[Group], narrow: bool) -> tuple[Figure, Axes]:
     """Axes with room at the right for the labels of all groups."""
-    longest = max(len(short(group.label)) for group in groups)
     width, height = (4.2, 3.5) if narrow else (8.8, 4.1)
     height = max(height, 0.8 + 0.16 * len(groups))
-    room = 0.25 + 0.074 * longest
+    room = GUTTER + LETTER * min(22 if narrow else 34, max(len(group.label) for group in groups))
     figure = Figure(figsize=(width, height))
     return figure, figure.add_axes((0.6 / width, 0.5 / height, 1 - (0.6 + room) / width, 1 - 0.62 / height))
 
@@ -145,10 +148,11 @@ def label_right(
     axes: Axes, points: Sequence[tuple[float, float]], labels: Sequence[str], colours: Sequence[str]
 ) -> None:
     """Each label at the right of the axes, as near to the height of its point as the others allow, and a thin line."""
-    # Until the limits are asked for, they are not those of the points.
+    # Limits follow what was drawn only when something asks for it.
     axes.autoscale_view()
     ends = [(axes.transData + axes.transAxes.inverted()).transform(point) for point in points]
     width, height = _inches(axes)
+    letters = round(((1 - axes.get_position().x1) / axes.get_position().width * width - GUTTER) / LETTER)
     order = sorted(range(len(points)), key=lambda index: -ends[index][1])
     places = _spread([float(ends[index][1]) for index in order], 0.155 / height)
     for index, place in zip(order, places, strict=True):
@@ -161,7 +165,7 @@ def label_right(
             "clip_on": False,
         }
         axes.plot([x + 0.05 / width, edge - 0.03 / width], [y, place], **line)
-        axes.text(edge, place, short(labels[index]), transform=axes.transAxes, va="center")
+        axes.text(edge, place, short(labels[index], letters), transform=axes.transAxes, va="center")
 
 
 def _spread(heights: Sequence[float], gap: float) -> list[float]:
@@ -182,7 +186,7 @@ def _spread(heights: Sequence[float], gap: float) -> list[float]:
     return places
 
 
-def short(label: str, most: int = 30) -> str:
+def short(label: str, most: int) -> str:
     """A long label without its middle: variants of a method differ at the end."""
     return label if len(label) <= most else f"{label[: most // 3]}…{label[-(most - most // 3 - 1) :]}"
 
