@@ -1,3 +1,6 @@
+import os
+import shutil
+
 import pytest
 import torch
 
@@ -49,3 +52,19 @@ def _small_cache(tmp_path_factory):
 def small_cache(_small_cache, monkeypatch):
     monkeypatch.setenv("PROTOREPLAY_DATA", str(_small_cache))
     return _small_cache
+
+
+@pytest.fixture(scope="session")
+def browser():
+    """A headless Chromium, the one of the system."""
+    sync_api = pytest.importorskip("playwright.sync_api", reason="needs playwright")
+    binary = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if binary is None:
+        pytest.skip("needs a Chromium: install the package `chromium` of your system")
+    quiet = ["--disable-gpu", "--no-first-run", "--disable-background-networking", "--disable-component-update"]
+    # Chromium refuses to run as root with its sandbox.
+    rooted = ["--no-sandbox"] if os.geteuid() == 0 else []
+    with sync_api.sync_playwright() as playwright:
+        launched = playwright.chromium.launch(executable_path=binary, args=[*quiet, *rooted])
+        yield launched
+        launched.close()

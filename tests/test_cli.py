@@ -72,7 +72,8 @@ def program(*words, **options):
         (["bench", "split-digits"], "Missing option '--out'"),
         (["table", "nowhere"], "nowhere is not a folder"),
         (["table", "."], ". holds no finished run (0 unfinished)"),
-        (["table", ".", "--format", "xml"], "unknown format 'xml'; known: csv, json, md, text"),
+        (["table", ".", "--format", "xml"], "unknown format 'xml'; known: csv, json, latex, md, text"),
+        (["table", ".", "--compare", "a,b", "--claims"], "--compare and --claims are different tables"),
         (["report", "nowhere"], "nowhere is not a folder"),
         (["protocols", "show", "split-digits", "-o", "x.doc"], "x.doc: a figure's name ends in one of"),
         (["run", "split:nowhere"], "nowhere is not a folder"),
@@ -134,8 +135,36 @@ def test_bench_then_every_format_of_the_table(protoreplay):
     assert out.splitlines()[0] == ",".join(rows[0])
     assert len(out.splitlines()) == 3
     code, out, _ = protoreplay("table", "b", "--format", "md")
-    assert out.splitlines()[1].startswith("| --- | ---: |")
-    assert all(line.count("|") == out.splitlines()[0].count("|") for line in out.splitlines())
+    lines = out.splitlines()
+    assert lines[1].startswith("| --- | ---: |")
+    assert {line.count("|") for line in lines[:4]} == {lines[0].count("|")}
+    assert lines[4:] == ["", lines[-1]]
+    code, out, _ = protoreplay(
+        "table", "b", "--format", "latex", "--columns", "avg,backward_transfer", "--spread", "ci"
+    )
+    assert out.splitlines()[3] == r"method & seeds & avg \% & backward transfer \\"
+    code, out, _ = protoreplay("table", "b", "--compare", "nearest-mean,sgd", "--format", "json")
+    assert [record["metric"] for record in json.loads(out)] == ["avg", "final", "forgetting"]
+    code, out, _ = protoreplay("table", "b", "--claims", "--format", "json")
+    assert {record["verdict"] for record in json.loads(out)} == {"not measured"}
+    code, _, err = protoreplay("table", "b", "--against", "sdg")
+    assert (code, err.splitlines()[-1]) == (
+        2,
+        "protoreplay: unknown method 'sdg' in this folder (did you mean sgd?); known: nearest-mean, sgd",
+    )
+
+
+def test_report_writes_the_page_and_the_figures_it_names(protoreplay, tmp_path):
+    protoreplay("bench", "split-digits", "--methods", "nearest-mean", "--seeds", "1", *QUICK[:2], "--out", "b")
+    code, out, _ = protoreplay("report", "b", "-o", "new/page.html", "--figures", "new/figures")
+    assert code == 0
+    assert out.splitlines()[0] == "new/page.html"
+    assert len(out.splitlines()) == 16
+    assert all((tmp_path / line).stat().st_size > 1000 for line in out.splitlines())
+    code, _, err = protoreplay("report", "b", "-o", "other.html", "--against", "sgd")
+    assert code == 2
+    assert "unknown method 'sgd' in this folder" in err
+    assert not (tmp_path / "other.html").exists()
 
 
 def test_validation_uses_seeds_that_are_never_reported(protoreplay, tmp_path):

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 from protoreplay.files import write_whole
-from protoreplay.report import table
+from protoreplay.report import formats, table
 from protoreplay.report.results import collect
 
 
@@ -19,7 +19,7 @@ def record(runs: Path, target: Path, command: str) -> None:
     groups, unfinished = collect(runs)
     if unfinished:
         sys.exit(f"{unfinished} runs are unfinished")
-    rows = table.rows(groups)
+    made = table.results(groups)
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(["method", "seed", "trained", "tested", "n", "correct"])
@@ -29,11 +29,11 @@ def record(runs: Path, target: Path, command: str) -> None:
     versions = ", ".join(f"{name} {value}" for name, value in groups[0].results[0].config["versions"].items())
     machine = f"{os.cpu_count()} cores ({platform.machine()}), {versions}"
     page = (
-        f"# {target.name}\n\n```\n{command}\n```\n\n{machine}. Each run on one thread.\n\n{table.as_markdown(rows)}\n"
+        f"# {target.name}\n\n```\n{command}\n```\n\n{machine}. Each run on one thread.\n\n{formats.as_markdown(made)}\n"
     )
     target.mkdir(parents=True, exist_ok=True)
     write_whole(target / "README.md", page.encode())
-    write_whole(target / "table.json", (table.as_json(rows) + "\n").encode())
+    write_whole(target / "table.json", (formats.as_json(made) + "\n").encode())
     write_whole(target / "counts.csv", text.getvalue().encode())
 
 

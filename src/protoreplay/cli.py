@@ -102,34 +102,72 @@ def bench(
     table(out)
 
 
+RunsFolder = Annotated[Path, typer.Argument(metavar="DIR", help="A folder of runs.")]
+Against = Annotated[
+    str | None, typer.Option(metavar="METHOD", help="Mark what differs from this one, not from the best average.")
+]
+
+
 @app.command()
 def table(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder of runs.")],
-    format: Annotated[str, typer.Option(metavar="text|md|csv|json")] = "text",
+    folder: RunsFolder,
+    format: Annotated[str, typer.Option(metavar="text|md|csv|json|latex")] = "text",
+    columns: Annotated[
+        str | None, typer.Option(metavar="A,B", help="What to show, such as avg,final,backward_transfer.")
+    ] = None,
+    spread: Annotated[
+        str, typer.Option(metavar="std|sem|ci", help="Standard deviation, standard error or interval behind a mean.")
+    ] = "std",
+    against: Against = None,
+    compare: Annotated[
+        str | None, typer.Option(metavar="A,B", help="Instead: paired differences between these methods.")
+    ] = None,
+    claims: Annotated[
+        bool, typer.Option("--claims", help="Instead: the paper's claims and what the runs say.")
+    ] = False,
 ) -> None:
     """Print the table of all finished runs in a folder."""
+    from protoreplay.report import claims as paper
+    from protoreplay.report.formats import FORMATS
     from protoreplay.report.results import collect
-    from protoreplay.report.table import FORMATS, rows
+    from protoreplay.report.table import differences, results
     from protoreplay.settings import unknown
 
     if format not in FORMATS:
         raise unknown("format", format, FORMATS)
+    if compare and claims:
+        raise UserError("--compare and --claims are different tables: give one of them")
     groups, unfinished = collect(folder)
-    print(FORMATS[format](rows(groups)))
+    chosen = columns.split(",") if columns else None
+    if claims:
+        made = paper.check(groups)
+    elif compare:
+        made = differences(groups, compare.split(","), chosen)
+    else:
+        made = results(groups, chosen, spread, against)
+    print(FORMATS[format](made))
     if unfinished:
         print(f"{unfinished} unfinished runs are not shown", file=sys.stderr)
 
 
 @app.command()
 def report(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder of runs.")],
+    folder: RunsFolder,
     output: Annotated[Path, typer.Option("--output", "-o", help="The page to write.")] = Path("report.html"),
+    figures: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Also write each figure here as PNG, SVG and PDF.")
+    ] = None,
+    against: Against = None,
 ) -> None:
-    """Write one HTML page with the curves, the table and the settings; figures also as PNG beside it."""
-    from protoreplay.report.page import write_page
-    from protoreplay.report.results import collect
+    """Write one HTML page: curves, tables, maps, memory, time, the paper's claims, and the settings to repeat it."""
+    from protoreplay.report.page import write_figures, write_page
+    from protoreplay.report.results import collect, find
 
-    for path in write_page(*collect(folder), output):
+    groups, unfinished = collect(folder)
+    if against:
+        find(groups, against)
+    write_page(groups, unfinished, output, against)
+    for path in [output, *(write_figures(groups, figures) if figures else [])]:
         print(path)
 
 

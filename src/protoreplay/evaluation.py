@@ -1,6 +1,9 @@
 """From one table of counts to every metric: pure functions.
 
 A count says how many of `n` test images of task `tested` were answered correctly after training on task `trained`.
+In formulas `a_ij` is the accuracy on task j after task i, `A_i` that on all images of tasks 1..i after task i, and T
+the last task. All are fractions of 1. Where a library has the same quantity, its name there is given; where the same
+name means something else, that is said too.
 """
 
 from collections.abc import Iterable, Sequence
@@ -8,7 +11,7 @@ from typing import NamedTuple
 
 
 class Count(NamedTuple):
-    """One row of `counts.csv`; tasks are numbered from 1."""
+    """One row of `counts.csv`; tasks are numbered from 1, and `trained` 0 is before any training."""
 
     trained: int
     tested: int
@@ -16,8 +19,19 @@ class Count(NamedTuple):
     correct: int
 
 
+class ClassCount(NamedTuple):
+    """Right answers among the `n` test images of class `label` after task `trained`."""
+
+    trained: int
+    label: int
+    n: int
+    correct: int
+
+
 def accuracies(counts: Iterable[Count]) -> list[float]:
     """Accuracy on everything seen so far, after each task: `A_i = sum_j correct_ij / sum_j n_ij` over j <= i.
+
+    PyCIL: "CNN top1 curve". The mean over tasks instead of images is GEM's ACC; they differ where tasks differ in size.
 
     >>> accuracies([Count(1, 1, 10, 9), Count(2, 1, 10, 5), Count(2, 2, 10, 10)])
     [0.9, 0.75]
@@ -32,28 +46,129 @@ def accuracies(counts: Iterable[Count]) -> list[float]:
 
 
 def average(counts: Iterable[Count]) -> float:
-    """Mean over the tasks of the accuracy on everything seen so far: `mean_i A_i`."""
+    """Mean over the tasks of the accuracy on everything seen so far: `mean_i A_i`.
+
+    iCaRL's average incremental accuracy. Continuum: `average_incremental_accuracy`; PyCIL: "Average Accuracy (CNN)".
+    """
     values = accuracies(counts)
     return sum(values) / len(values)
 
 
 def final(counts: Iterable[Count]) -> float:
-    """Accuracy on everything after the last task: `A_T`."""
+    """Accuracy on everything after the last task: `A_T`.
+
+    Avalanche: `Top1_Acc_Stream` on the whole test stream after the last experience; PyCIL: end of "CNN top1 curve".
+    """
     return accuracies(counts)[-1]
+
+
+def performance_drop(counts: Iterable[Count]) -> float:
+    """From the first task to the last, on everything seen: `A_1 - A_T`. 0 where there is one task.
+
+    PD, the performance dropping rate, of the literature on few-shot class-incremental learning.
+
+    >>> round(performance_drop([Count(1, 1, 10, 9), Count(2, 1, 10, 5), Count(2, 2, 10, 10)]), 12)
+    0.15
+    """
+    values = accuracies(counts)
+    return values[0] - values[-1]
+
+
+def matrix(counts: Iterable[Count]) -> dict[tuple[int, int], float]:
+    """`a_ij` by (i, j), for the rows there are. FACIL: `acc_tag`, as no task identity is given at test time."""
+    return {(row.trained, row.tested): row.correct / row.n for row in counts}
 
 
 def forgetting(counts: Sequence[Count]) -> float:
     """How far tasks fell from their best: `mean_{j<T} (max_{j<=i<T} a_ij - a_Tj)`.
 
-    `a_ij` is the accuracy on task j after task i. 0 where there is one task, negative where old tasks got better.
+    0 where there is one task, negative where old tasks got better. FACIL: mean of the last row of `forg_tag`.
+    Mammoth's `forgetting` and PyCIL's "Forgetting (CNN)" let the maximum include the last task, so are never negative;
+    Avalanche's `StreamForgetting` takes `a_jj` for the best, so is minus our backward transfer.
 
     >>> forgetting([Count(1, 1, 10, 9), Count(2, 1, 10, 5), Count(2, 2, 10, 10)])
     0.4
     """
-    accuracy = {(row.trained, row.tested): row.correct / row.n for row in counts}
-    last = max(row.trained for row in counts)
-    drops = [
+    accuracy, last = matrix(counts), _last(counts)
+    return _mean(
         max(accuracy[trained, tested] for trained in range(tested, last)) - accuracy[last, tested]
         for tested in range(1, last)
-    ]
-    return sum(drops) / len(drops) if drops else 0.0
+    )
+
+
+def backward_transfer(counts: Sequence[Count]) -> float:
+    """What later tasks did to earlier ones: `mean_{j<T} (a_Tj - a_jj)`. 0 where there is one task.
+
+    GEM's BWT. Avalanche: `StreamBWT`; Mammoth and Continuum: `backward_transfer` (Continuum averages over all i > j,
+    not only the last task).
+
+    >>> backward_transfer([Count(1, 1, 10, 9), Count(2, 1, 10, 5), Count(2, 2, 10, 10)])
+    -0.4
+    """
+    accuracy, last = matrix(counts), _last(counts)
+    return _mean(accuracy[last, task] - accuracy[task, task] for task in range(1, last))
+
+
+def forward_transfer(counts: Sequence[Count], untrained: Sequence[float] | None = None) -> float | None:
+    """What earlier tasks did for later ones: `mean_{1<j<=T} (a_{j-1,j} - b_j)`. 0 where there is one task.
+
+    It needs rows of tasks that were not yet trained: (trained j-1, tested j) for all j > 1, and `b_j`, the accuracy on
+    task j before any training: `untrained[j-1]`, or else the rows with trained 0. None, for "not measured", where one
+    of these is missing. Only for streams whose tasks share their classes: a class never met cannot be answered.
+
+    GEM's FWT. Avalanche: `StreamForwardTransfer`; Mammoth: `forward_transfer`.
+
+    >>> rows = [Count(1, 1, 10, 9), Count(1, 2, 10, 3), Count(2, 1, 10, 5), Count(2, 2, 10, 10)]
+    >>> forward_transfer(rows) is None
+    True
+    >>> round(forward_transfer([*rows, Count(0, 2, 10, 1)]), 12)
+    0.2
+    """
+    accuracy, last = matrix(counts), _last(counts)
+    later = range(2, last + 1)
+    if untrained is not None:
+        accuracy |= {(0, task): value for task, value in enumerate(untrained, start=1)}
+    if any(cell not in accuracy for task in later for cell in ((task - 1, task), (0, task))):
+        return None
+    return _mean(accuracy[task - 1, task] - accuracy[0, task] for task in later)
+
+
+def first_task(counts: Iterable[Count]) -> list[float]:
+    """Accuracy on the first task after each task: `a_i1` for i = 1..T."""
+    rows = {row.trained: row.correct / row.n for row in counts if row.tested == 1 <= row.trained}
+    return [rows[trained] for trained in sorted(rows)]
+
+
+def first_task_retention(counts: Iterable[Count]) -> float:
+    """The share of the first task's accuracy that is left at the end: `a_T1 / a_11`.
+
+    1 where there is one task, above 1 where it got better, 0 where the first task was never known.
+
+    >>> first_task_retention([Count(1, 1, 10, 8), Count(2, 1, 10, 4), Count(2, 2, 10, 10)])
+    0.5
+    """
+    values = first_task(counts)
+    return values[-1] / values[0] if values[0] else 0.0
+
+
+def per_class(counts: Iterable[ClassCount]) -> dict[int, list[float]]:
+    """By class, its accuracy after each task in which it was tested: `correct_ic / n_ic` in the order of i.
+
+    Counts per task cannot give it where a task brings several classes, so it needs rows per class.
+
+    >>> per_class([ClassCount(1, 0, 10, 9), ClassCount(2, 0, 10, 7), ClassCount(2, 1, 10, 5)])
+    {0: [0.9, 0.7], 1: [0.5]}
+    """
+    classes: dict[int, list[float]] = {}
+    for row in sorted(counts):
+        classes.setdefault(row.label, []).append(row.correct / row.n)
+    return classes
+
+
+def _last(counts: Iterable[Count]) -> int:
+    return max(row.trained for row in counts)
+
+
+def _mean(values: Iterable[float]) -> float:
+    found = list(values)
+    return sum(found) / len(found) if found else 0.0

@@ -1,126 +1,173 @@
-"""The table of results, as text, Markdown, CSV or JSON."""
+"""The table of results, and the table of paired differences between methods."""
 
-import csv
-import io
-import json
-import statistics
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, fields
+import itertools
+from collections.abc import Sequence
+from typing import Any
 
-from protoreplay import evaluation
-from protoreplay.report.results import Group
+from protoreplay.errors import UserError
+from protoreplay.report.formats import ABSENT, MARK, Cell, Table
+from protoreplay.report.results import METRICS, Group, find
+from protoreplay.settings import unknown
+from protoreplay.uncertainty import Summary, compare, holm
+
+SHOWN = ("avg", "final", "forgetting", "seconds", "kept_numbers", "kept_bytes")
+COMPARED = ("avg", "final", "forgetting")
+SPREADS = {"std": "standard deviation", "sem": "standard error", "ci": "bootstrap interval"}
+LEVEL = 0.05
 
 
-@dataclass(frozen=True)
-class Row:
-    """One method: means over seeds, accuracies in percent, standard deviations None where there is one seed.
+def results(
+    groups: Sequence[Group],
+    columns: Sequence[str] | None = None,
+    spread: str = "std",
+    against: str | None = None,
+) -> Table:
+    """One line a group, means over seeds, accuracies in percent.
 
-    `seconds` is per run; what is kept is counted after the last task, network included.
+    Args:
+        groups: the methods, those of a protocol together.
+        columns: names of `METRICS`; by default a few for people and all for programs.
+        spread: what stands behind a mean for people, one of `SPREADS`.
+        against: the label whose difference from the others is tested; by default the best average of each protocol.
     """
+    _check(columns, METRICS, "column")
+    _check([spread], SPREADS, "spread")
+    shown = columns or SHOWN
+    tests = _tests(groups, against)
+    several = len({group.protocol for group in groups}) > 1
+    body, records = [], []
+    for group in groups:
+        reference, corrected = tests[group.protocol, group.label]
+        strong = len(groups) > 1 and reference is group
+        line = [Cell(group.label, strong=strong), Cell(str(len(group.results)))]
+        for key in shown:
+            p = corrected.get(key)
+            text = _with_spread(group.summaries.get(key), key, spread)
+            line.append(Cell(text, mark=_below(p), strong=strong and METRICS[key].accuracy))
+        body.append([Cell(group.protocol), *line] if several else line)
+        records.append(_record(group, columns or list(METRICS), reference, corrected))
+    header = ["method", "seeds", *(METRICS[key].heading for key in shown)]
+    note = _note(groups, tests, against, spread) if any(corrected for _, corrected in tests.values()) else ""
+    return Table([*["protocol"] * several, *header], body, 1 + several, records, note)
 
-    protocol: str
-    method: str
-    seeds: int
-    avg: float
-    avg_std: float | None
-    final: float
-    final_std: float | None
-    forgetting: float
-    seconds: float
-    kept_numbers: int
-    kept_bytes: int
+
+Tests = dict[tuple[str, str], tuple[Group | None, dict[str, float | None]]]
 
 
-def rows(groups: list[Group]) -> list[Row]:
-    """One row a group."""
-    return [_row(group) for group in groups]
+def _tests(groups: Sequence[Group], against: str | None) -> Tests:
+    """By protocol and label: what the group is tested against, and the corrected p of each metric."""
+    chosen = {group.protocol: group for group in find(groups, against)} if against else {}
+    tests: Tests = {}
+    for protocol, members in itertools.groupby(groups, key=lambda group: group.protocol):
+        part = list(members)
+        # The groups of a protocol come with the best average first.
+        reference = chosen.get(protocol) if against else part[0]
+        others = [group for group in part if group is not reference] if reference else []
+        tests |= {(protocol, group.label): (reference, {}) for group in part}
+        for key in (key for key, metric in METRICS.items() if metric.accuracy):
+            corrected = holm([_p(group, reference, key) for group in others])
+            for group, p in zip(others, corrected, strict=True):
+                if p is not None:
+                    tests[protocol, group.label][1][key] = p
+    return tests
 
 
-def _row(group: Group) -> Row:
-    average = [100 * evaluation.average(result.counts) for result in group.results]
-    final = [100 * evaluation.final(result.counts) for result in group.results]
-    return Row(
-        protocol=group.protocol,
-        method=group.label,
-        seeds=len(group.results),
-        avg=round(statistics.mean(average), 3),
-        avg_std=_std(average),
-        final=round(statistics.mean(final), 3),
-        final_std=_std(final),
-        forgetting=round(statistics.mean(100 * evaluation.forgetting(r.counts) for r in group.results), 3),
-        seconds=round(statistics.mean(result.seconds for result in group.results), 3),
-        kept_numbers=round(statistics.mean(result.kept_numbers for result in group.results)),
-        kept_bytes=round(statistics.mean(result.kept_bytes for result in group.results)),
+def _p(group: Group, reference: Group | None, key: str) -> float | None:
+    found = compare(group.values.get(key, {}), reference.values.get(key, {})) if reference else None
+    return found.p if found else None
+
+
+def _note(groups: Sequence[Group], tests: Tests, against: str | None, spread: str) -> str:
+    protocols = {group.protocol for group in groups}
+    name = against or (groups[0].label if len(protocols) == 1 else "")
+    what = f"{name}{'' if against else ', the best avg'}" if name else "the best avg of its protocol"
+    most = max(sum(key[0] == protocol for key in tests) for protocol in protocols) - 1
+    many = f", Holm-corrected for {most} comparisons" if most > 1 else ""
+    behind = f"In brackets: {SPREADS[spread]} at 95 %" if spread == "ci" else f"±: {SPREADS[spread]} over seeds"
+    return f"{behind}. {MARK}: differs from {what}, p < {LEVEL} in a paired t test on common seeds{many}."
+
+
+def _record(
+    group: Group, columns: Sequence[str], reference: Group | None, corrected: dict[str, float | None]
+) -> dict[str, Any]:
+    record: dict[str, Any] = {"protocol": group.protocol, "method": group.label, "seeds": len(group.results)}
+    for key in columns:
+        summary = group.summaries.get(key)
+        if METRICS[key].digits == 0:
+            record[key] = round(summary.mean) if summary else None
+            continue
+        record[key] = round(summary.mean, 3) if summary else None
+        for name in ("std", "sem", "low", "high") if METRICS[key].accuracy else ("std",):
+            value = getattr(summary, name, None)
+            record[f"{key}_{name}"] = None if value is None else round(value, 3)
+        if METRICS[key].accuracy:
+            p = corrected.get(key)
+            record[f"{key}_p"] = None if p is None else float(f"{p:.3g}")
+    return record | {"p_against": reference.label if reference else None}
+
+
+def _with_spread(summary: Summary | None, key: str, spread: str) -> str:
+    if summary is None:
+        return ABSENT
+    digits = METRICS[key].digits
+    mean = f"{summary.mean:,.{digits}f}"
+    if summary.std is None or not METRICS[key].accuracy:
+        return mean
+    if spread == "ci":
+        return f"{mean} [{summary.low:.{digits}f}, {summary.high:.{digits}f}]"
+    return f"{mean} ± {getattr(summary, spread):.{digits}f}"
+
+
+def differences(groups: Sequence[Group], labels: Sequence[str], columns: Sequence[str] | None = None) -> Table:
+    """The paired difference of each pair of `labels`, with Student's interval and Holm's correction over all lines."""
+    shown = columns or COMPARED
+    _check(shown, {key: metric for key, metric in METRICS.items() if metric.accuracy}, "column")
+    if len(set(labels)) < 2:
+        raise UserError(f"--compare {','.join(labels)}: give at least two methods, separated by commas")
+    found = {label: {group.protocol: group for group in find(groups, label)} for label in dict.fromkeys(labels)}
+    records: list[dict[str, Any]] = []
+    for (first, ours), (second, theirs) in itertools.combinations(found.items(), 2):
+        for protocol, key in itertools.product((name for name in ours if name in theirs), shown):
+            tested = compare(ours[protocol].values.get(key, {}), theirs[protocol].values.get(key, {}))
+            if tested:
+                names = {"protocol": protocol, "first": first, "second": second, "metric": key}
+                records.append({**names, **vars(tested)})
+    if not records:
+        raise UserError(f"--compare {','.join(labels)}: they share no seed on any protocol")
+    for record, p in zip(records, holm([record["p"] for record in records]), strict=True):
+        record["p_holm"] = p
+    body = []
+    for record in records:
+        texts = [record["protocol"], record["first"], record["second"], METRICS[record["metric"]].heading]
+        texts += [str(record["seeds"]), f"{record['difference']:+.2f}", interval(record), _p_text(record["p"])]
+        corrected = Cell(_p_text(record["p_holm"]), mark=_below(record["p_holm"]))
+        body.append([*map(Cell, texts), corrected])
+    header = ["protocol", "first", "second", "", "seeds", "first - second", "95 % interval", "p", "p (Holm)"]
+    note = (
+        "Points of percent, first minus second on common seeds; interval and p by the paired t test; "
+        f"{MARK}: p < {LEVEL} after Holm's correction for the {len(records)} lines."
     )
+    return Table(header, body, 4, [_rounded(record) for record in records], note)
 
 
-def _std(values: list[float]) -> float | None:
-    return round(statistics.stdev(values), 3) if len(values) > 1 else None
+def interval(record: dict[str, Any]) -> str:
+    """`[low, high]` for people, a dash where there is none."""
+    return ABSENT if record["low"] is None else f"[{record['low']:+.2f}, {record['high']:+.2f}]"
 
 
-def cells(table: list[Row]) -> tuple[list[str], list[list[str]]]:
-    """Header and rows for a person to read; the protocol is a column only where there are several."""
-    several = len({row.protocol for row in table}) > 1
-    header = ["method", "seeds", "avg %", "final %", "forgetting", "seconds", "kept numbers", "kept bytes"]
-    body = [
-        [
-            row.method,
-            str(row.seeds),
-            _with_std(row.avg, row.avg_std),
-            _with_std(row.final, row.final_std),
-            f"{row.forgetting:.1f}",
-            f"{row.seconds:.1f}",
-            f"{row.kept_numbers:,}",
-            f"{row.kept_bytes:,}",
-        ]
-        for row in table
-    ]
-    if several:
-        header = ["protocol", *header]
-        body = [[row.protocol, *line] for row, line in zip(table, body, strict=True)]
-    return header, body
+def _below(p: float | None) -> bool:
+    return p is not None and p < LEVEL
 
 
-def _with_std(mean: float, std: float | None) -> str:
-    return f"{mean:.1f}" if std is None else f"{mean:.1f} ± {std:.1f}"
+def _p_text(p: float | None) -> str:
+    return ABSENT if p is None else "< 0.001" if p < 0.001 else f"{p:.3f}"
 
 
-def as_text(table: list[Row]) -> str:
-    """Aligned columns: words to the left, numbers to the right."""
-    header, body = cells(table)
-    widths = [max(map(len, column)) for column in zip(header, *body, strict=True)]
-    words = header.index("method") + 1
-
-    def line(values: list[str]) -> str:
-        padded = [
-            value.ljust(width) if column < words else value.rjust(width)
-            for column, (value, width) in enumerate(zip(values, widths, strict=True))
-        ]
-        return "  ".join(padded).rstrip()
-
-    return "\n".join([line(header), line(["-" * width for width in widths]), *map(line, body)])
+def _rounded(record: dict[str, Any]) -> dict[str, Any]:
+    return {key: float(f"{value:.6g}") if isinstance(value, float) else value for key, value in record.items()}
 
 
-def as_markdown(table: list[Row]) -> str:
-    """A Markdown table."""
-    header, body = cells(table)
-    words = header.index("method") + 1
-    rule = ["---" if column < words else "---:" for column in range(len(header))]
-    return "\n".join(f"| {' | '.join(line)} |" for line in [header, rule, *body])
-
-
-def as_csv(table: list[Row]) -> str:
-    """One line a row, all fields of `Row`."""
-    text = io.StringIO()
-    writer = csv.DictWriter(text, [field.name for field in fields(Row)], lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(asdict(row) for row in table)
-    return text.getvalue().rstrip("\n")
-
-
-def as_json(table: list[Row]) -> str:
-    """A list of objects, all fields of `Row`."""
-    return json.dumps([asdict(row) for row in table], indent=2)
-
-
-FORMATS: dict[str, Callable[[list[Row]], str]] = {"text": as_text, "md": as_markdown, "csv": as_csv, "json": as_json}
+def _check(names: Sequence[str] | None, known: dict[str, Any], what: str) -> None:
+    for name in names or ():
+        if name not in known:
+            raise unknown(what, name, known)

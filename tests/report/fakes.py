@@ -1,0 +1,40 @@
+"""Run folders without runs."""
+
+from protoreplay.evaluation import Count
+from protoreplay.experiments.folder import RunFolder
+
+
+def fake_run(path, method, seed, accuracies, settings=None, finished=True, kept=10, **config):
+    """A run folder with given accuracies (in percent of 100 images) on one new class after each task."""
+    folder = RunFolder(path)
+    with folder.locked():
+        protocol = config.pop("protocol", "split-digits")
+        folder.start(
+            {
+                "protocol": {"name": protocol, "settings": {"shots": 10}},
+                "method": {"name": method, "settings": settings or {}},
+                "seed": seed,
+                "evaluation": "test",
+                "known_classes": [task + 1 for task in range(len(accuracies))],
+                "versions": {"protoreplay": "0", "python": "3"},
+                **config,
+            },
+            [],
+        )
+        rows = [Count(i, j, 100, value) for i, value in enumerate(accuracies, 1) for j in range(1, i + 1)]
+        folder.write_counts(rows if finished else rows[:-1])
+        ledger = [
+            {"name": "network", "numbers": kept, "bytes": 4 * kept},
+            {"name": "memory", "numbers": 5, "bytes": 5},
+        ]
+        folder.append_event({"task": 1, "learn_seconds": 1.0, "test_seconds": 0.5, "kept": ledger})
+        folder.clean()
+
+
+def many_runs(root, methods, seeds=3, tasks=4, protocol="split-digits"):
+    """Runs of methods called `method-0`, ..., the first the best, whose accuracies fall with the tasks."""
+    for number in range(methods):
+        for seed in range(seeds):
+            accuracies = [max(0, 95 - 3 * number - 5 * task - 2 * seed * (number % 3)) for task in range(tasks)]
+            path = root / protocol / f"{number}-{seed}"
+            fake_run(path, f"method-{number}", seed, accuracies, protocol=protocol, kept=10 * (number + 1))

@@ -1,0 +1,20 @@
+import importlib.util
+import json
+from pathlib import Path
+
+TOOL = Path(__file__).parent.parent.parent / "tools" / "record.py"
+
+
+def test_a_folder_of_runs_is_recorded(runs, tmp_path):
+    spec = importlib.util.spec_from_file_location("record", TOOL)
+    record = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(record)
+    record.record(runs, tmp_path / "results/small", "protoreplay bench ...")
+    rows = json.loads((tmp_path / "results/small/table.json").read_text())
+    assert [row["method"] for row in rows] == ["good", "bad"]
+    needed = {"protocol", "method", "seeds", "avg", "avg_std", "final", "final_std", "kept_numbers"}
+    assert all(needed <= row.keys() for row in rows)
+    counts = (tmp_path / "results/small/counts.csv").read_text().splitlines()
+    assert counts[0] == "method,seed,trained,tested,n,correct"
+    assert counts[1:4] == ["good,0,1,1,100,80", "good,0,2,1,100,70", "good,0,2,2,100,70"]
+    assert "| method | seeds |" in (tmp_path / "results/small/README.md").read_text()
