@@ -164,7 +164,7 @@ class Dictionary(nn.Module):
         width: numbers of an image in the end.
     """
 
-    GRID, THRESHOLD, CONTRAST, RIDGE = 3, 0.5, 10.0, 0.1
+    GRID, THRESHOLD, CONTRAST, RIDGE = 3, 0.75, 10.0, 0.1
     PATCHES, ROUNDS, COPIES = 20_000, 15, 1_000
 
     filters: Tensor
@@ -191,7 +191,8 @@ class Dictionary(nn.Module):
         filters, offset = _filters(self._patches(images, generator), len(self.filters), generator, self.ROUNDS)
         self.filters.copy_(filters.view_as(self.filters))
         self.offset.copy_(offset[:, None, None])
-        copies = images.repeat(math.ceil(self.COPIES / len(images)), 1, 1, 1)
+        chosen = torch.randperm(len(images), generator=generator).repeat(math.ceil(self.COPIES / len(images)))
+        copies = images[chosen[: self.COPIES].to(images.device)]
         answers = self.answers(turn_and_zoom(copies, generator))
         self.centre.copy_(answers.mean(0))
         directions = _main_directions(answers - self.centre, self.width)
@@ -218,13 +219,13 @@ class Dictionary(nn.Module):
 
     def _patches(self, images: Tensor, generator: torch.Generator) -> Tensor:
         """At most `PATCHES` patches, drawn evenly from all images, each without its mean and of unit contrast."""
-        per_image = (images.shape[-2] - self.side + 1) * (images.shape[-1] - self.side + 1)
-        drawn = torch.randperm(len(images) * per_image, generator=generator)[: self.PATCHES].sort().values
-        parts = []
-        for number, image in enumerate(images):
-            own = drawn[(drawn >= number * per_image) & (drawn < (number + 1) * per_image)] - number * per_image
-            parts.append(functional.unfold(image[None].to(torch.float32), self.side)[0].T[own.to(images.device)])
-        patches = torch.cat(parts)
+        down, across = (length - self.side + 1 for length in images.shape[-2:])
+        drawn = torch.randperm(len(images) * down * across, generator=generator)[: self.PATCHES].to(images.device)
+        image, place = drawn // (down * across), drawn % (down * across)
+        reach = torch.arange(self.side, device=images.device)
+        rows, columns = (place // across)[:, None] + reach, (place % across)[:, None] + reach
+        patches = images.movedim(1, -1)[image[:, None, None], rows[:, :, None], columns[:, None]].movedim(-1, 1)
+        patches = patches.flatten(1).to(torch.float32)
         patches = patches - patches.mean(1, keepdim=True)
         return patches / (patches.var(1, keepdim=True) + self.CONTRAST).sqrt()
 

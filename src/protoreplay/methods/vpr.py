@@ -37,9 +37,9 @@ class VPRConfig(AugmentationSettings):
     """Latent dimension: width of the dictionary's features and of the layer."""
     views: int = Field(200, ge=1)
     """Changed views of a class from which its prototype is made; every image has an equal share, at least one."""
-    augment_shift: int = Field(3, ge=0)
+    augment_shift: int = Field(4, ge=0)
     augment_flip: bool = True
-    augment_colour: float = Field(0.2, ge=0, le=1)
+    augment_colour: float = Field(0.4, ge=0, le=1)
     prototypes: Annotated[int, Field(ge=1)] | Literal["sqrt"] = 1
     """Prototypes of a class in a task, or `sqrt`: as many as the square root of its images."""
     weighting: Literal["covariance", "variances", "none"] = "covariance"
