@@ -193,13 +193,12 @@ class VPRPaper(Method[VPRPaperConfig]):
             squared = squared_distances(encoded.logvar, stored.logvar, recall.weight)[None]
         else:
             squared = self._squared(encoded, [stored], random, recall.weight, recall.draws)
-        # One row a prototype: a set is then a slice of whole rows, and the softmax runs along them.
-        scores = self._scores(squared).flatten(0, 1).T
-        if len(recall.columns) > 1:
-            scores = functional.pad(scores, (0, 0, 0, 1), value=-torch.inf)
-            scores = scores.index_select(0, recall.columns.flatten())
-        log_probabilities = scores.unflatten(0, recall.columns.shape).log_softmax(1)
-        own = log_probabilities.gather(1, recall.targets.repeat(1, len(squared))[:, None])
+        if len(recall.columns) == 1:
+            return self._cross_entropy(squared, recall.targets[0]) * recall.shares.sum()
+        # One row a prototype: a set is then a number of whole rows, and the softmax runs along them.
+        scores = functional.pad(self._scores(squared).flatten(0, 1).T, (0, 0, 0, 1), value=-torch.inf)
+        scores = scores.index_select(0, recall.columns.flatten()).unflatten(0, recall.columns.shape)
+        own = scores.log_softmax(1).gather(1, recall.targets.repeat(1, len(squared))[:, None])
         shares = recall.shares.repeat(1, len(squared)) / len(squared)
         return -torch.dot(own.flatten(), shares.flatten())
 
@@ -221,7 +220,7 @@ class VPRPaper(Method[VPRPaperConfig]):
         return torch.randn(self.config.samples, rows, self.config.dim, generator=random).to(self.device)
 
     def _scores(self, squared: Tensor) -> Tensor:
-        return -(squared.sqrt() if self.config.distance == "norm" else squared) / self.config.tau
+        return (squared.sqrt() if self.config.distance == "norm" else squared) * (-1 / self.config.tau)
 
     def _cross_entropy(self, squared: Tensor, targets: Tensor) -> Tensor:
         """Averaged over samples and images: squared distances Z x N x K, targets N."""
