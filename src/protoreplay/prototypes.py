@@ -143,7 +143,7 @@ def common_noise_squared_distances(x: Gaussian, y: Tensor, noise: Tensor) -> Ten
         noise: e, Z x D.
 
     Returns:
-        Z x N x K; no gradient is finite at 0.
+        Z x N x K, for answers: unlike there, a square root after this may have an infinite gradient.
     """
     centre = y.mean((0, 1))
     mean, deviation, y = x.mean - centre, (0.5 * x.logvar).exp(), y - centre
