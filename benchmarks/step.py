@@ -1,78 +1,130 @@
-"""A VPR training step, as a multiple of the bare encoder's forward, backward and optimiser step on the same images."""
+"""The training step of every method, as a multiple of the bare encoder's step on the same images, on one thread.
 
+The bare step is a forward and a backward pass and an optimiser step of the method's own network, for each batch of
+images that the method's step sends through it with gradients: of VPR with fused replay, the new images and then the
+memory. Both take turns, one step each, and a ratio is the median over these pairs, so that a slow moment of the machine
+hits both. LeNet on random images of CIFAR's size; every task brings ten images of each of its classes, and the memory
+holds one of each. The new task brings one class. Where there are more past tasks than classes, classes come back.
+
+    python benchmarks/step.py [--classes 10,100,1000] [--tasks 5,9,50] [--seconds 6]
+"""
+
+import argparse
+import copy
+import itertools
 import time
+from collections.abc import Iterator
+from statistics import median
 
 import torch
 
-from protoreplay import make_method, make_stream
-from protoreplay.methods.batches import episodes
+from protoreplay.encoders import Network
+from protoreplay.methods import REGISTRY, Problem
+from protoreplay.methods.optimizers import adam, descend
 from protoreplay.protocols import Task
 
-PAST_TASKS = 8
+SHAPE, SHOTS = (3, 32, 32), 10
+PAPER = {"encoder": "lenet", "budget": 1, "budget_per": "class"}
+CASES = {
+    "vpr-paper, closed form": ("vpr-paper", {"fused": True, "expectation": "closed-form"}),
+    "vpr-paper, Z = 50": ("vpr-paper", {"fused": True}),
+    "same, replay not fused": ("vpr-paper", {}),
+    **{name: (name, {}) for name in ("sgd", "l2", "ewc", "online-ewc", "si", "mas", "lwf", "icarl", "replay", "joint")},
+}
+LARGEST = 3e8
+"""Sampled distances in a step beyond which a case is left out: it takes minutes."""
 
 
-def seconds(action, repeats: int = 30) -> float:
-    """Median of `repeats` timings after a warm-up."""
-    for _ in range(5):
-        action()
-    times = []
-    for _ in range(repeats):
-        started = time.perf_counter()
-        action()
-        times.append(time.perf_counter() - started)
-    return sorted(times)[repeats // 2]
+class Enough(Exception):  # noqa: N818
+    """Ends the learning of a task after the steps that were wanted."""
 
 
-def encoder_step(method, images) -> None:
-    optimizer = torch.optim.Adam(method.network.parameters(), lr=1e-3, fused=True)
+class Pairs:
+    """A report that times each step of a method, and after it the bare encoder's."""
 
-    def step() -> None:
-        optimizer.zero_grad()
-        method.network(images).square().mean().backward()
-        optimizer.step()
+    def __init__(self, method, seconds: float) -> None:
+        self.method, self.seconds = method, seconds
+        self.batches: list[int] = []
+        self.ratios: list[float] = []
+        self.hook = torch.nn.modules.module.register_module_forward_pre_hook(self._see)
 
-    return step
+    def _see(self, module, arguments) -> None:
+        if isinstance(module, Network) and torch.is_grad_enabled():
+            self.batches.append(len(arguments[0]))
+
+    def __call__(self, step: int, steps: int, loss: float) -> None:
+        now = time.process_time()
+        if step == 1:
+            self.hook.remove()
+            network = copy.deepcopy(self.method.network)
+            optimizer = adam(network, 1e-3)
+            if type(self.method).__name__ == "SGD":
+                optimizer = torch.optim.SGD(network.parameters(), lr=1e-3)
+            batches = [random_images(size) for size in self.batches]
+            self.bare = lambda: [descend(optimizer, network(images).square().mean()) for images in batches]
+            self.end = now + self.seconds
+        bare = time.process_time()
+        self.bare()
+        done = time.process_time()
+        # The first steps of both reserve memory.
+        if step > 2:
+            self.ratios.append((now - self.started) / (done - bare))
+            self.bare_seconds = done - bare
+        if len(self.ratios) >= 3 and (done > self.end or len(self.ratios) == 100):
+            raise Enough
+        self.started = time.process_time()
 
 
-def new_image_step(method, task: Task):
-    optimizer = torch.optim.Adam(method.network.parameters(), lr=1e-3, fused=True)
-    groups = torch.searchsorted(torch.tensor(task.classes), task.labels)
-    random = torch.Generator().manual_seed(0)
-    support, query = next(episodes(groups, method.config, random))
-
-    def step() -> None:
-        optimizer.zero_grad()
-        method._new_image_loss(task.images, groups, support, query, random).backward()
-        optimizer.step()
-
-    return step
+def random_images(count: int) -> torch.Tensor:
+    return torch.randint(0, 256, (count, *SHAPE), generator=torch.Generator().manual_seed(count)).to(torch.uint8)
 
 
-def replay_step(method):
-    optimizer = torch.optim.Adam(method.network.parameters(), lr=1e-3, fused=True)
-    random = torch.Generator().manual_seed(0)
-    recalls, images = method._recalls(), method.memory.images
-    return lambda: method._replay(recalls, images, optimizer, random)
+def past_tasks(classes: int, count: int) -> Iterator[Task]:
+    """Classes in even shares, at least one a task."""
+    cuts = [round(number * max(classes, count) / count) for number in range(count + 1)]
+    for position, (first, end) in enumerate(itertools.pairwise(cuts), start=1):
+        brought = tuple(label % classes for label in range(first, end))
+        yield Task(position, brought, random_images(SHOTS * len(brought)), torch.tensor(brought).repeat(SHOTS))
+
+
+def measure(name: str, settings: dict, classes: int, tasks: int, seconds: float) -> Pairs:
+    recipe, problem = REGISTRY[name], Problem(SHAPE, classes + 1)
+    method = recipe.build(recipe.settings(PAPER, {"epochs": 0, **settings}, name), problem)
+    for task in past_tasks(classes, tasks):
+        method.learn(task)
+    method.config = method.config.model_copy(update={"epochs": 10_000})
+    pairs = Pairs(method, seconds)
+    try:
+        method.learn(Task(tasks + 1, (classes,), random_images(SHOTS), torch.full((SHOTS,), classes)), pairs)
+    except Enough:
+        return pairs
+    raise AssertionError("a task of no end ended")
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--classes", default="10,100,1000")
+    parser.add_argument("--tasks", default="5,9,50")
+    parser.add_argument("--seconds", type=float, default=6.0, help="for each ratio, but three pairs at least")
+    parser.add_argument("--only", default="", help="the beginning of the names of methods")
+    options = parser.parse_args()
     torch.set_num_threads(1)
-    stream = make_stream("split-digits", tasks=PAST_TASKS + 1)
-    print(f"split-digits, one thread, {PAST_TASKS} past tasks; times as multiples of the bare encoder's step")
-    print(f"{'':28}{'new images':>12}{'replay, one step each':>24}{'replay, fused':>16}")
-    for expectation in ("sampled", "closed-form"):
-        ratios = []
-        for fused in (False, True):
-            method = make_method("vpr-paper", stream, expectation=expectation, fused=fused, epochs=1)
-            for position in range(1, PAST_TASKS + 1):
-                method.learn(stream.task(position))
-            task = stream.task(PAST_TASKS + 1)
-            if not fused:
-                ratios.append(seconds(new_image_step(method, task)) / seconds(encoder_step(method, task.images)))
-            bare = seconds(encoder_step(method, method.memory.images))
-            ratios.append(seconds(replay_step(method)) / bare)
-        name = "50 samples" if expectation == "sampled" else "closed form"
-        print(f"{name:28}{ratios[0]:>11.2f}x{ratios[1]:>23.2f}x{ratios[2]:>15.2f}x")
+    print(f"{'':24}{'classes':>8}{'past':>6}  {'images':<20}{'bare, ms':>9}{'step / bare':>12}{'pairs':>7}")
+    sizes = [[int(number) for number in text.split(",")] for text in (options.classes, options.tasks)]
+    for (case, (name, settings)), classes, tasks in itertools.product(CASES.items(), *sizes):
+        if not case.startswith(options.only):
+            continue
+        # Of evenly growing prototype sets, the sum of squares.
+        if name == "vpr-paper" and len(settings) < 2 and 50 * max(classes, tasks) ** 2 * tasks / 3 > LARGEST:
+            print(f"{case:24}{classes:>8}{tasks:>6}  left out: minutes a step", flush=True)
+            continue
+        pairs = measure(name, settings, classes, tasks, options.seconds)
+        images = " + ".join(map(str, pairs.batches if len(pairs.batches) < 3 else [pairs.batches[0], "..."]))
+        print(
+            f"{case:24}{classes:>8}{tasks:>6}  {images:<20}{1000 * pairs.bare_seconds:>9.1f}"
+            f"{median(pairs.ratios):>11.2f}x{len(pairs.ratios):>7}",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

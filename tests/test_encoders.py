@@ -33,6 +33,18 @@ def test_every_encoder_takes_every_shape(name, shape):
     assert mean.shape == logvar.shape == (2, 6)
 
 
+@pytest.mark.parametrize("name", ["conv-small", "lenet"])
+def test_features_do_not_depend_on_the_layout_in_memory_or_on_when_the_threshold_comes(name):
+    network, _ = parameters(name, (3, 32, 32), 12)
+    images = torch.randint(0, 256, (2, 3, 32, 32), generator=torch.Generator().manual_seed(0)).to(torch.uint8)
+    first, second, hidden = (m for m in network.trunk if isinstance(m, torch.nn.Conv2d | torch.nn.Linear))
+    plain = images.float() / 127.5 - 1
+    for layer in (first, second):
+        plain = torch.nn.functional.max_pool2d(layer(plain).relu(), 2)
+    torch.testing.assert_close(network.trunk(images), hidden(plain.flatten(1)).relu())
+    torch.testing.assert_close(network(images.to(memory_format=torch.channels_last)), network(images))
+
+
 def test_one_seed_one_trunk_whatever_the_head():
     small, large = (parameters("lenet", (3, 32, 32), outputs)[0] for outputs in (10, 1000))
     for key, value in small.trunk.state_dict().items():

@@ -10,8 +10,10 @@ from protoreplay.prototypes import (
     Gaussian,
     PrototypeBank,
     class_probabilities,
+    common_noise_squared_distances,
     expected_squared_distances,
     group_means,
+    sampled_squared_distances,
     squared_distances,
 )
 
@@ -119,6 +121,35 @@ def test_sampled_squared_distance_converges_to_the_closed_form(weighted):
         errors.append(float(((sampled - exact) / exact).abs().max()))
     assert errors[1] < 0.02
     assert errors[1] < errors[0]
+
+
+@pytest.mark.parametrize("trained", [False, True])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("draws", [None, torch.tensor([0, 1, 0, 1, 2])])
+def test_distances_to_samples_that_are_never_kept(trained, weighted, draws):
+    """The same numbers as from the samples themselves, and the same gradient of x."""
+    random = torch.Generator().manual_seed(0)
+    x = torch.randn(4, 3, 8, generator=random, requires_grad=True)
+    y = Gaussian(torch.randn(5, 8, generator=random), torch.randn(5, 8, generator=random))
+    weight = (-y.logvar).exp() if weighted else None
+    noise = torch.randn(4, 5 if draws is None else 3, 8, generator=torch.Generator().manual_seed(1))
+    expected = squared_distances(x, y.sample(noise if draws is None else noise[:, draws]), weight)
+    given = Gaussian(y.mean.requires_grad_(trained), y.logvar)
+    found = sampled_squared_distances(x, given, torch.Generator().manual_seed(1), weight, draws)
+    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
+    gradients = [torch.autograd.grad(each.sqrt().sum(), x)[0] for each in (found, expected)]
+    torch.testing.assert_close(*gradients, rtol=1e-4, atol=1e-5)
+    assert found.requires_grad
+
+
+def test_distances_of_samples_with_common_noise():
+    random = torch.Generator().manual_seed(0)
+    x = Gaussian(torch.randn(6, 8, generator=random) + 5, torch.randn(6, 8, generator=random))
+    y, noise = torch.randn(4, 3, 8, generator=random) + 5, torch.randn(4, 8, generator=random)
+    expected = squared_distances(x.sample(noise[:, None]), y)
+    torch.testing.assert_close(common_noise_squared_distances(x, y, noise), expected, rtol=1e-4, atol=1e-4)
+    same = Gaussian(y[0], torch.full((3, 8), -200.0))
+    assert (common_noise_squared_distances(same, y, noise)[0].diagonal() >= 0).all()
 
 
 @settings(deadline=None, max_examples=20)

@@ -14,23 +14,27 @@ ImageShape = tuple[int, int, int]
 
 
 class Normalise(nn.Module):
-    """Pixels of 0..255, N x C x H x W, to floats in [-1, 1]: by constants, so no image but the given is needed."""
+    """Pixels of 0..255, N x C x H x W, to floats in [-1, 1]: by constants, so no image but the given is needed.
+
+    Channels lie last in memory: convolutions keep that, and pooling is then several times as fast.
+    """
 
     def forward(self, images: Tensor) -> Tensor:
         """Scale."""
-        return images.to(torch.float32) / 127.5 - 1
+        return images.to(torch.float32, memory_format=torch.channels_last) / 127.5 - 1
 
 
+# Pooling stands before the threshold: the same numbers, a quarter of them to threshold.
 def _two_convolutions(shape: ImageShape, side: int, filters: tuple[int, int], hidden: int) -> nn.Sequential:
     channels, height, width = shape
     return nn.Sequential(
         Normalise(),
         nn.Conv2d(channels, filters[0], side, padding=side // 2),
-        nn.ReLU(),
         nn.MaxPool2d(2),
+        nn.ReLU(),
         nn.Conv2d(*filters, side, padding=side // 2),
-        nn.ReLU(),
         nn.MaxPool2d(2),
+        nn.ReLU(),
         nn.Flatten(),
         nn.Linear(filters[1] * (height // 4) * (width // 4), hidden),
         nn.ReLU(),
@@ -73,9 +77,8 @@ def conv5(shape: ImageShape) -> nn.Sequential:
     channels, height, width = shape
     layers: list[nn.Module] = [Normalise()]
     for number, filters in enumerate((64, 128, 128, 256, 256)):
-        layers += [nn.Conv2d(channels, filters, 3, padding=1), nn.ReLU()]
-        if number < 4:
-            layers.append(nn.MaxPool2d(2))
+        layers.append(nn.Conv2d(channels, filters, 3, padding=1))
+        layers += [nn.MaxPool2d(2), nn.ReLU()] if number < 4 else [nn.ReLU()]
         channels = filters
     return nn.Sequential(*layers, nn.Flatten(), nn.Linear(channels * (height // 16) * (width // 16), 500), nn.ReLU())
 

@@ -83,25 +83,7 @@ def squared_distances(x: Tensor, y: Tensor, weight: Tensor | None = None) -> Ten
         N x K, or Z x N x K; never negative. Values within rounding error of 0 are 0 with gradient 0, so that a
         square root after this has a finite gradient everywhere.
     """
-    if x.ndim == 2:
-        return squared_distances(x[None], y[None], weight)[0]
-    # Around the centre of y the terms that cancel are as small as they can be; the centre drops out of the result.
-    centre = y.detach().mean(-2, keepdim=True)
-    x, y = x - centre, y - centre
-    if weight is None:
-        x_term = x.square().sum(-1, keepdim=True)
-        y_term = y.square().sum(-1)[:, None]
-        scale = x_term + y_term.amax(-1, keepdim=True)
-        result = x @ (-2 * y).mT
-        result += x_term
-    else:
-        y_term = (weight * y.square()).sum(-1)[:, None]
-        result = x.square() @ weight.mT
-        scale = result.amax(-2, keepdim=True) + y_term
-        result.baddbmm_(x, (weight * y).mT, alpha=-2)
-    result += y_term
-    rounding = 8 * torch.finfo(x.dtype).eps * scale.detach()
-    return result.masked_fill_(result.detach() <= rounding, 0.0)
+    return _squared_distances(x, y, weight)
 
 
 def expected_squared_distances(x: Gaussian, y: Gaussian, weight: Tensor | None = None) -> Tensor:
@@ -117,11 +99,99 @@ def expected_squared_distances(x: Gaussian, y: Gaussian, weight: Tensor | None =
     Returns:
         N x K.
     """
-    between = squared_distances(x.mean, y.mean, weight)
-    x_var, y_var = x.logvar.exp(), y.logvar.exp()
+    return _squared_distances(x.mean, y.mean, weight, x.logvar.exp(), y.logvar.exp())
+
+
+def sampled_squared_distances(
+    x: Tensor, y: Gaussian, generator: torch.Generator, weight: Tensor | None = None, draws: Tensor | None = None
+) -> Tensor:
+    """`squared_distances` between sample z of something and sample z of `y`.
+
+    Args:
+        x: samples, Z x N x D.
+        y: K x D.
+        generator: of the CPU; draws the samples of `y`.
+        weight: None or K x D.
+        draws: None, or int64, K, from 0 up: rows of `y` with the same number share their noise.
+
+    Returns:
+        Z x N x K.
+    """
+    rows, dim = y.mean.shape
+    noise = torch.randn(len(x), rows if draws is None else int(draws.max()) + 1, dim, generator=generator).to(x.device)
+    if draws is not None:
+        noise = noise.index_select(1, draws)
+    if y.mean.requires_grad or y.logvar.requires_grad:
+        return squared_distances(x, y.sample(noise), weight)
+    # Samples of constants can be made in place: fresh memory for them takes longer than the arithmetic.
+    # With the root of the weight in a sample, its squared length is the whole term of y.
+    centre = y.mean.mean(0)
+    root = torch.ones(()) if weight is None else weight.sqrt()
+    ys = noise.mul_(root * (0.5 * y.logvar).exp()).add_(root * (y.mean - centre))
+    y_term = torch.linalg.vector_norm(ys, dim=-1).square_()[:, None]
+    return _expand(x - centre, ys if weight is None else ys.mul_(root), y_term, weight)
+
+
+def common_noise_squared_distances(x: Gaussian, y: Tensor, noise: Tensor) -> Tensor:
+    """`squared_distances` of samples of `x`, where sample z has one noise for all rows; they are never made.
+
+    A sample `m + s * e` is linear in (m, s), so all distances are one matrix product of (m, s) with (y, e * y).
+
+    Args:
+        x: N x D.
+        y: samples, Z x K x D.
+        noise: e, Z x D.
+
+    Returns:
+        Z x N x K, for answers: unlike there, a square root after this may have an infinite gradient.
+    """
+    centre = y.mean((0, 1))
+    mean, deviation, y = x.mean - centre, (0.5 * x.logvar).exp(), y - centre
+    both = torch.cat([y, noise[:, None] * y], -1).flatten(0, 1)
+    crossed = (torch.cat([mean, deviation], 1) @ both.T).unflatten(1, y.shape[:2]).movedim(1, 0)
+    x_term = mean.square().sum(1) + 2 * noise @ (mean * deviation).T + noise.square() @ deviation.square().T
+    squared: Tensor = x_term[..., None] + y.square().sum(-1)[:, None] - 2 * crossed
+    return squared.clamp_(min=0)
+
+
+def _squared_distances(
+    x: Tensor, y: Tensor, weight: Tensor | None, x_var: Tensor | None = None, y_var: Tensor | None = None
+) -> Tensor:
+    """`squared_distances`, plus the variances around `x` and `y` if these are given."""
+    # Around the centre of y the terms that cancel are as small as they can be; the centre drops out of the result.
+    centre = y.detach().mean(-2, keepdim=True)
+    x, y = x - centre, y - centre
+    y_term = _square(y, y_var) if weight is None else weight * _square(y, y_var)
+    return _expand(x, y if weight is None else weight * y, y_term.sum(-1)[..., None, :], weight, x_var)
+
+
+def _expand(x: Tensor, y: Tensor, y_term: Tensor, weight: Tensor | None, x_var: Tensor | None = None) -> Tensor:
+    """`weight * (x * x + x_var) - 2 * x * y`, summed over D, plus `y_term`.
+
+    Args:
+        x: ... x N x D.
+        y: ... x K x D, times `weight`.
+        y_term: ... x 1 x K.
+        weight: None (all 1) or K x D.
+        x_var: None (all 0) or ... x N x D.
+    """
     if weight is None:
-        return between + x_var.sum(-1, keepdim=True) + y_var.sum(-1)
-    return between + x_var @ weight.mT + (weight * y_var).sum(-1)
+        x_term = _square(x, x_var).sum(-1, keepdim=True)
+        scale = x_term.detach() + y_term.detach().amax(-1, keepdim=True)
+        result = (-2 * x) @ y.mT
+        result += x_term
+    else:
+        result = _square(x, x_var) @ weight.mT
+        scale = result.detach().amax(-2, keepdim=True) + y_term.detach()
+        add_product = result.addmm_ if x.ndim == 2 else result.baddbmm_
+        add_product(x, y.mT, alpha=-2)
+    result += y_term
+    rounding = 8 * torch.finfo(x.dtype).eps * scale
+    return result.masked_fill_(result.detach() <= rounding, 0.0)
+
+
+def _square(x: Tensor, var: Tensor | None) -> Tensor:
+    return x.square() if var is None else torch.addcmul(var, x, x)
 
 
 def class_probabilities(probabilities: Tensor, owners: Tensor, classes: Tensor) -> Tensor:

@@ -2,7 +2,7 @@ import pytest
 import torch
 from conftest import toy_task
 
-from protoreplay.methods import Problem
+from protoreplay.methods import Problem, vpr_paper
 from protoreplay.methods.vpr_paper import VPRPaper, VPRPaperConfig
 from protoreplay.prototypes import Gaussian
 
@@ -27,7 +27,7 @@ def replayed(monkeypatch, **settings):
     original = VPRPaper._recall_loss
 
     def spy(self, recall, encoded, random):
-        met.append(len(recall.bank))
+        met.append(len(recall.prototypes.mean))
         return original(self, recall, encoded, random)
 
     monkeypatch.setattr(VPRPaper, "_recall_loss", spy)
@@ -63,21 +63,13 @@ def test_first_task_replays_nothing(monkeypatch):
     assert count_steps(monkeypatch, vpr(), toy_task(1, (0, 1))) == QUICK["epochs"]
 
 
-def test_fused_gradient_is_the_mean_of_the_single_ones():
-    method = taught(expectation="closed-form")
+@pytest.mark.parametrize("group", [1, 100, 2**18])
+@pytest.mark.parametrize("recall", ["both", "mean", "variance"])
+def test_fused_gradient_is_the_mean_of_the_single_ones(monkeypatch, group, recall):
+    """However many past tasks are computed at once: one, two of the four, or all."""
+    monkeypatch.setattr(vpr_paper, "GROUP", group)
+    method = taught(4, expectation="closed-form", recall=recall, distance="squared", budget=10)
     images, random = method.memory.images, torch.Generator()
-    recalls = method._recalls()
-
-    def gradient(loss):
-        method.network.zero_grad()
-        loss.backward()
-        return torch.cat([p.grad.flatten() for p in method.network.parameters()])
-
-    single = []
-    for recall in recalls:
-        encoded = Gaussian(*method.network.gaussian(images[recall.rows]))
-        single.append(gradient(method._recall_loss(recall, encoded, random)))
-    mean = torch.stack(single).mean(0)
     taken = []
 
     class Fake:
@@ -87,17 +79,66 @@ def test_fused_gradient_is_the_mean_of_the_single_ones():
         def step(self):
             taken.append(torch.cat([p.grad.flatten() for p in method.network.parameters()]))
 
-    fused = taught(expectation="closed-form", fused=True)
-    method.config = fused.config
-    method._replay(recalls, images, Fake(), random)
-    torch.testing.assert_close(taken[0], mean, rtol=1e-4, atol=1e-6)
+    def gradients():
+        taken.clear()
+        for recalls in method._replays():
+            method._replay(recalls, images, Fake(), random)
+        return torch.stack(taken)
+
+    single = gradients()
+    method.config = method.config.model_copy(update={"fused": True})
+    assert len(method._replays()[0]) == {1: 4, 100: 2, 2**18: 1}[group]
+    fused = gradients()
+    assert len(single) == 4
+    assert len(fused) == 1
+    torch.testing.assert_close(fused[0], single.mean(0), rtol=1e-4, atol=1e-6)
+
+
+def test_replay_loss_is_the_cross_entropy_of_known_images_among_each_set():
+    """By the definition, one image and one stored set at a time; an image is met only where its class was known."""
+    method = taught(4, expectation="closed-form", fused=True, budget=10)
+    ((recall,),) = method._replays()
+    held = method.memory
+    with torch.no_grad():
+        encoded = Gaussian(*method.network.gaussian(held.images))
+        loss = method._recall_loss(recall, encoded, torch.Generator())
+        expected = []
+        for bank in method.banks:
+            stored, losses = bank.gaussian, []
+            for image, label in enumerate(held.classes):
+                if label in bank.classes:
+                    squared = (encoded.mean[image] - stored.mean).square() + encoded.logvar[image].exp()
+                    distance = ((squared + stored.logvar.exp()) / stored.logvar.exp()).sum(1).sqrt()
+                    losses.append(-(-distance).log_softmax(0)[bank.classes == label])
+            expected.append(torch.cat(losses).mean())
+        assert [len(bank) for bank in method.banks] == [2, 3, 4, 5]
+    torch.testing.assert_close(loss, torch.stack(expected).mean(), rtol=1e-4, atol=1e-5)
+
+
+def test_sampled_replay_tends_to_the_same_loss_fused_or_not():
+    """Sharing noise between past tasks changes no task's own loss: means over many samples agree."""
+    method = taught(4, samples=20_000, budget=10)
+    encoded = Gaussian(*(t.detach() for t in method.network.gaussian(method.memory.images)))
+    random = torch.Generator().manual_seed(0)
+
+    def loss():
+        total = torch.zeros(())
+        for recalls in method._replays():
+            for one in recalls:
+                part = Gaussian(*(t[: one.images] for t in encoded))
+                total = total + method._recall_loss(one, part, random) / len(method._replays())
+        return total
+
+    single = loss()
+    method.config = method.config.model_copy(update={"fused": True})
+    torch.testing.assert_close(loss(), single, rtol=0.01, atol=0)
 
 
 def recall_gradients(recall, **settings):
     """Gradients of the replay loss with respect to the mean and the log-variance of replayed images."""
     method = taught(recall=recall, **settings)
-    past = method._recalls()[0]
-    mean, logvar = (t.detach().requires_grad_() for t in method.network.gaussian(method.memory.images[past.rows]))
+    past = method._replays()[0][0]
+    mean, logvar = (t.detach().requires_grad_() for t in method.network.gaussian(method.memory.images[: past.images]))
     method._recall_loss(past, Gaussian(mean, logvar), torch.Generator().manual_seed(0)).backward()
     return mean.grad, logvar.grad
 
@@ -135,12 +176,12 @@ def test_stored_prototypes_are_constants_in_training():
 def manual_recall_loss(method, recall, encoded, seed):
     """The replay loss of the definition: loops over samples, images and classes."""
     random = torch.Generator().manual_seed(seed)
-    config, stored = method.config, recall.bank.gaussian
+    config, stored = method.config, recall.prototypes
     x_noise = torch.randn(config.samples, len(encoded.mean), config.dim, generator=random)
     y_noise = torch.randn(config.samples, len(stored.mean), config.dim, generator=random)
     total = 0.0
     for z in range(config.samples):
-        for n, target in enumerate(recall.targets):
+        for n, target in enumerate(recall.targets[0]):
             x = encoded.mean[n] + torch.exp(0.5 * encoded.logvar[n]) * x_noise[z, n]
             scores = []
             for k in range(len(stored.mean)):
@@ -150,7 +191,7 @@ def manual_recall_loss(method, recall, encoded, seed):
                 distance = difference.norm() if config.distance == "norm" else difference.square().sum()
                 scores.append(-distance / config.tau)
             total = total - torch.stack(scores).log_softmax(0)[target]
-    return total / (config.samples * len(recall.targets))
+    return total / (config.samples * recall.images)
 
 
 @pytest.mark.parametrize("weighted", [True, False])
@@ -158,9 +199,9 @@ def manual_recall_loss(method, recall, encoded, seed):
 @pytest.mark.parametrize("tau", [1.0, 2.5])
 def test_replay_loss_is_the_formula_of_the_paper(weighted, distance, tau):
     method = taught(weighted=weighted, distance=distance, tau=tau)
-    recall = method._recalls()[1]
+    recall = method._replays()[1][0]
     with torch.no_grad():
-        encoded = Gaussian(*method.network.gaussian(method.memory.images[recall.rows]))
+        encoded = Gaussian(*method.network.gaussian(method.memory.images[: recall.images]))
         loss = method._recall_loss(recall, encoded, torch.Generator().manual_seed(5))
         torch.testing.assert_close(loss, manual_recall_loss(method, recall, encoded, 5), rtol=1e-4, atol=1e-5)
 
@@ -168,8 +209,8 @@ def test_replay_loss_is_the_formula_of_the_paper(weighted, distance, tau):
 @pytest.mark.parametrize("weighted", [True, False])
 def test_gradient_of_the_sampled_loss_matches_a_finite_difference_with_frozen_noise(weighted):
     method = taught(weighted=weighted)
-    recall = method._recalls()[1]
-    encoded = [t.detach() for t in method.network.gaussian(method.memory.images[recall.rows])]
+    recall = method._replays()[1][0]
+    encoded = [t.detach() for t in method.network.gaussian(method.memory.images[: recall.images])]
 
     def loss(mean, logvar):
         return method._recall_loss(recall, Gaussian(mean, logvar), torch.Generator().manual_seed(3))

@@ -38,8 +38,11 @@ class VPRConfig(AugmentationSettings):
     views: int = Field(200, ge=1)
     """Changed views of a class from which its prototype is made; every image has an equal share, at least one."""
     augment_shift: int = Field(4, ge=0)
+    """Views are shifted by up to this many pixels in each direction; what comes in is the reflected border."""
     augment_flip: bool = True
-    augment_colour: float = Field(0.4, ge=0, le=1)
+    """Every second view is mirrored left and right."""
+    augment_colour: float = Field(0.6, ge=0, le=1)
+    """Brightness, contrast and, of colour images, saturation of views change by a factor of up to 1 +- this."""
     prototypes: Annotated[int, Field(ge=1)] | Literal["sqrt"] = 1
     """Prototypes of a class in a task, or `sqrt`: as many as the square root of its images."""
     weighting: Literal["covariance", "variances", "none"] = "covariance"

@@ -30,10 +30,15 @@ from protoreplay.prototypes import (
     Gaussian,
     PrototypeBank,
     class_probabilities,
+    common_noise_squared_distances,
     expected_squared_distances,
     group_means,
+    sampled_squared_distances,
     squared_distances,
 )
+
+GROUP = 2**18
+"""Past tasks are computed at once up to this many distances: enough to fill the processor, little memory."""
 
 
 class VPRPaperConfig(MemorySettings):
@@ -56,7 +61,8 @@ class VPRPaperConfig(MemorySettings):
     replay_every: int = Field(1, ge=1)
     """Replay after every k-th step on new images (paper: 1)."""
     fused: bool = False
-    """One optimiser step on the mean of all past tasks' replay losses, instead of one step each (paper)."""
+    """One optimiser step on the mean of all past tasks' replay losses, instead of one step each (paper). Samples of an
+    image, and the noise of a class's prototypes, may then be shared by several past tasks."""
     recall: Literal["both", "mean", "variance"] = "both"
     """What replay brings back: samples of mean and variance (paper), the means alone, the log-variances alone."""
     old_prototypes: Literal["re-embedded", "kept"] = "re-embedded"
@@ -67,11 +73,25 @@ class VPRPaperConfig(MemorySettings):
 
 @dataclass(frozen=True)
 class _Recall:
-    """One past task to replay: the prototypes stored after it, the memory's rows known then, and their prototypes."""
+    """One or more past tasks to replay at once: the prototypes stored after each, and the memory's images known then.
 
-    bank: PrototypeBank
-    rows: Tensor
+    Attributes:
+        prototypes: of all these tasks, K x D.
+        weight: of dimensions in the distance to each, K x D, or None.
+        images: N: the first images of the memory are replayed, which stands in the order of tasks.
+        draws: int64, K: the same class's prototypes of several tasks have the same number, and share their noise.
+        columns: int64, T x W: the prototypes of each task, and K to fill up.
+        targets: int64, T x N: the place of each image's own prototype in the task's row of `columns`.
+        shares: T x N, of each task and image in the loss; 0 where the task did not know the image.
+    """
+
+    prototypes: Gaussian
+    weight: Tensor | None
+    images: int
+    draws: Tensor | None
+    columns: Tensor
     targets: Tensor
+    shares: Tensor
 
 
 class VPRPaper(Method[VPRPaperConfig]):
@@ -94,12 +114,13 @@ class VPRPaper(Method[VPRPaperConfig]):
         images = task.images.to(self.device)
         groups = torch.searchsorted(torch.tensor(task.classes), task.labels)
         optimizer = adam(self.network, self.config.lr)
-        recalls, replayed = self._recalls(), self.memory.images.to(self.device)
+        replays, replayed = self._replays(), self.memory.images.to(self.device)
         steps = self.config.epochs * steps_per_epoch(len(groups), self.config)
         for step, (support, query) in enumerate(episodes(groups, self.config, random), start=1):
             loss = descend(optimizer, self._new_image_loss(images, groups, support, query, random))
-            if recalls and step % self.config.replay_every == 0:
-                self._replay(recalls, replayed, optimizer, random)
+            if step % self.config.replay_every == 0:
+                for recalls in replays:
+                    self._replay(recalls, replayed, optimizer, random)
             report(step, steps, loss)
         self._store(task, images, groups)
         self.see(task)
@@ -112,63 +133,104 @@ class VPRPaper(Method[VPRPaperConfig]):
         mean, logvar = self.network.gaussian(batch)
         cut = len(support)
         new = group_means(Gaussian(mean[:cut], logvar[:cut]), groups[support].to(self.device), int(groups.max()) + 1)
-        if self.banks:
-            old = self.banks[-1].gaussian
-            new = Gaussian(torch.cat([new.mean, old.mean]), torch.cat([new.logvar, old.logvar]))
-        squared = self._sampled_squared(Gaussian(mean[cut:], logvar[cut:]), new, None, random)
+        old = [self.banks[-1].gaussian] if self.banks else []
+        squared = self._squared(Gaussian(mean[cut:], logvar[cut:]), [new, *old], random)
         return self._cross_entropy(squared, groups[query].to(self.device))
 
-    def _recalls(self) -> list[_Recall]:
-        """The past tasks in the order of replay; those of which the memory holds no image are left out."""
+    def _replays(self) -> list[list[_Recall]]:
+        """What each optimiser step of a replay recalls: one past task, or, fused, all of them.
+
+        Past tasks of which the memory holds no image are left out.
+        """
         banks = {"forward": self.banks, "backward": self.banks[::-1], "latest-only": self.banks[-1:]}
-        recalls = []
-        for bank in banks[self.config.replay_order]:
-            targets = bank.index(self.memory.tasks, self.memory.classes)
-            rows = (targets >= 0).nonzero().flatten()
-            if len(rows):
-                recalls.append(_Recall(bank, rows.to(self.device), targets[rows].to(self.device)))
-        return recalls
+        known = [(bank, bank.index(self.memory.tasks, self.memory.classes)) for bank in banks[self.config.replay_order]]
+        known = [(bank, targets) for bank, targets in known if (targets >= 0).any()]
+        if not self.config.fused:
+            return [[self._recall([one], tasks=1)] for one in known]
+        samples = self.config.samples if self.config.expectation == "sampled" else 1
+        groups: list[list[tuple[PrototypeBank, Tensor]]] = []
+        size = GROUP
+        for bank, targets in known:
+            size += samples * len(self.memory) * len(bank)
+            if size > GROUP:
+                groups.append([])
+                size = samples * len(self.memory) * len(bank)
+            groups[-1].append((bank, targets))
+        return [[self._recall(group, len(known)) for group in groups]] if groups else []
+
+    def _recall(self, known: list[tuple[PrototypeBank, Tensor]], tasks: int) -> _Recall:
+        """These sets of prototypes, each with its rows of the memory's images (-1 if unknown), of `tasks` in a step."""
+        bank = PrototypeBank.concatenate(*(bank for bank, _ in known))
+        sizes = torch.tensor([len(bank) for bank, _ in known])
+        places = torch.arange(int(sizes.max())).expand(len(known), -1)
+        there = places < sizes[:, None]
+        columns = torch.where(there, places + (sizes.cumsum(0) - sizes)[:, None], len(bank))
+        targets = torch.stack([targets for _, targets in known])
+        images = int((targets >= 0).any(0).sum())
+        shares = (targets >= 0) / (targets >= 0).sum(1, keepdim=True) / tasks
+        return _Recall(
+            bank.gaussian,
+            # The weight in the squared distance is the square of exp(-0.5 * logvar).
+            (-bank.gaussian.logvar).exp() if self.config.weighted else None,
+            images,
+            # A set begins with the set of the task before.
+            places[there].to(self.device) if len(known) > 1 else None,
+            columns.to(self.device),
+            targets[:, :images].clamp(min=0).to(self.device),
+            shares[:, :images].to(self.device),
+        )
 
     def _replay(
         self, recalls: list[_Recall], images: Tensor, optimizer: torch.optim.Optimizer, random: torch.Generator
     ) -> None:
-        """Classify the memory's images among the prototypes stored after each past task."""
-        if self.config.fused:
-            mean, logvar = self.network.gaussian(augment(images, self.config, random))
-            losses = [self._recall_loss(r, Gaussian(mean[r.rows], logvar[r.rows]), random) for r in recalls]
-            descend(optimizer, torch.stack(losses).mean())
-        else:
-            for recall in recalls:
-                batch = augment(images[recall.rows], self.config, random)
-                encoded = Gaussian(*self.network.gaussian(batch))
-                descend(optimizer, self._recall_loss(recall, encoded, random))
+        """One optimiser step that classifies the memory's images among the prototypes stored after past tasks."""
+        images = images[: max(recall.images for recall in recalls)]
+        output = self.network(augment(images, self.config, random))
+        # The gradient is collected here, recall by recall, so that the memory of only one is needed at a time.
+        encoded = output.detach().requires_grad_()
+        for recall in recalls:
+            self._recall_loss(recall, Gaussian(*encoded[: recall.images].chunk(2, 1)), random).backward()
+        optimizer.zero_grad()
+        output.backward(encoded.grad)
+        optimizer.step()
 
     def _recall_loss(self, recall: _Recall, encoded: Gaussian, random: torch.Generator) -> Tensor:
-        """Cross-entropy of the memory's images known after a past task among the prototypes stored then."""
-        stored = recall.bank.gaussian
-        # The weight in the squared distance is the square of exp(-0.5 * logvar).
-        weight = (-stored.logvar).exp() if self.config.weighted else None
+        """The recalled tasks' share in the mean of all cross-entropies, each among the prototypes stored then."""
+        stored = recall.prototypes
         if self.config.recall == "mean":
             squared = squared_distances(encoded.mean, stored.mean)[None]
         elif self.config.recall == "variance":
-            squared = squared_distances(encoded.logvar, stored.logvar, weight)[None]
+            squared = squared_distances(encoded.logvar, stored.logvar, recall.weight)[None]
         else:
-            squared = self._sampled_squared(encoded, stored, weight, random)
-        return self._cross_entropy(squared, recall.targets)
+            squared = self._squared(encoded, [stored], random, recall.weight, recall.draws)
+        if len(recall.columns) == 1:
+            return self._cross_entropy(squared, recall.targets[0]) * recall.shares.sum()
+        # One row a prototype: a set is then a number of whole rows, and the softmax runs along them.
+        scores = functional.pad(self._scores(squared).flatten(0, 1).T, (0, 0, 0, 1), value=-torch.inf)
+        scores = scores.index_select(0, recall.columns.flatten()).unflatten(0, recall.columns.shape)
+        own = scores.log_softmax(1).gather(1, recall.targets.repeat(1, len(squared))[:, None])
+        shares = recall.shares.repeat(1, len(squared)) / len(squared)
+        return -torch.dot(own.flatten(), shares.flatten())
 
-    def _sampled_squared(self, x: Gaussian, y: Gaussian, weight: Tensor | None, random: torch.Generator) -> Tensor:
-        """Squared distances Z x N x K between samples of x (N x D) and of y (K x D), or 1 x N x K in closed form."""
+    def _squared(
+        self,
+        x: Gaussian,
+        sets: list[Gaussian],
+        random: torch.Generator,
+        weight: Tensor | None = None,
+        draws: Tensor | None = None,
+    ) -> Tensor:
+        """Squared distances Z x N x K of samples of x (N x D) and of all `sets`, or 1 x N x K in closed form."""
         if self.config.expectation == "closed-form":
-            return expected_squared_distances(x, y, weight)[None]
-        return squared_distances(
-            x.sample(self._noise(len(x.mean), random)), y.sample(self._noise(len(y.mean), random)), weight
-        )
+            return torch.cat([expected_squared_distances(x, y, weight) for y in sets], -1)[None]
+        xs = x.sample(self._noise(len(x.mean), random))
+        return torch.cat([sampled_squared_distances(xs, y, random, weight, draws) for y in sets], -1)
 
     def _noise(self, rows: int, random: torch.Generator) -> Tensor:
         return torch.randn(self.config.samples, rows, self.config.dim, generator=random).to(self.device)
 
     def _scores(self, squared: Tensor) -> Tensor:
-        return -(squared.sqrt() if self.config.distance == "norm" else squared) / self.config.tau
+        return (squared.sqrt() if self.config.distance == "norm" else squared) * (-1 / self.config.tau)
 
     def _cross_entropy(self, squared: Tensor, targets: Tensor) -> Tensor:
         """Averaged over samples and images: squared distances Z x N x K, targets N."""
@@ -210,12 +272,12 @@ class VPRPaper(Method[VPRPaperConfig]):
         random = self.generator("predict")
         sampled = self.config.prediction == "samples" and self.config.expectation == "sampled"
         prototypes = bank.gaussian.sample(self._noise(len(bank), random)) if sampled else bank.gaussian.mean
-        noise = self._noise(1, random) if sampled else None
+        noise = self._noise(1, random)[:, 0] if sampled else None
 
         def read(images: Tensor) -> Tensor:
             x = Gaussian(*self.network.gaussian(images))
             if noise is not None:
-                squared = squared_distances(x.sample(noise), prototypes)
+                squared = common_noise_squared_distances(x, prototypes, noise)
             elif self.config.prediction == "means":
                 squared = squared_distances(x.mean, prototypes)[None]
             else:
