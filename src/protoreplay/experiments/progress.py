@@ -11,6 +11,7 @@ from protoreplay.terminal import BarView, LineView, View, choose
 
 QUIET_SECONDS = 10.0
 """In a log, a run that is one of many does not speak more often than this."""
+SECONDS_BETWEEN_STEPS = 0.1
 
 
 class Progress:
@@ -29,6 +30,33 @@ class Progress:
         """The run does not go on."""
 
 
+class Teller(Progress):
+    """Passes on what it is told to another process; of training steps only some, there may be thousands a second."""
+
+    def __init__(self, tell: Callable[..., None]) -> None:
+        """`tell` takes the name of a method of `Progress` and its arguments."""
+        self._tell, self._told = tell, 0.0
+
+    def begin(self, name: str, tasks: int, done: int) -> None:
+        """Tell."""
+        self._tell("begin", name, tasks, done)
+
+    def step(self, position: int, step: int, steps: int, loss: float) -> None:
+        """Tell, if the last time was a while ago."""
+        now = time.monotonic()
+        if now - self._told >= SECONDS_BETWEEN_STEPS:
+            self._told = now
+            self._tell("step", position, step, steps, loss)
+
+    def task(self, position: int, accuracy: float, seconds: float) -> None:
+        """Tell."""
+        self._tell("task", position, accuracy, seconds)
+
+    def end(self) -> None:
+        """Tell."""
+        self._tell("end")
+
+
 class Board(View):
     """The view of many runs at once; shows nothing."""
 
@@ -39,8 +67,8 @@ class Board(View):
         """The view of one more run."""
         return Progress()
 
-    def tally(self, finished: int, failed: int, seconds_left: float) -> None:
-        """One more run of the grid is finished or failed; NaN where nobody knows how long the rest takes."""
+    def tally(self, news: str, finished: int, failed: int, seconds_left: float) -> None:
+        """A run of the grid is finished or failed, as the news say; NaN where nobody knows how long the rest takes."""
 
 
 class _RunLines(Progress):
@@ -82,9 +110,9 @@ class Lines(LineView, Board):
         """Lines of its own."""
         return _RunLines(self.say, QUIET_SECONDS if self._runs else 0.0)
 
-    def tally(self, finished: int, failed: int, seconds_left: float) -> None:
-        """Say how far it is."""
-        self.say(f"{finished} of {self._runs} runs finished{_more(failed, seconds_left)}")
+    def tally(self, news: str, finished: int, failed: int, seconds_left: float) -> None:
+        """Say the news, and how far it is."""
+        self.say(f"{news}; {finished} of {self._runs} runs{_more(failed, seconds_left)}")
 
 
 class _RunBar(Progress):
@@ -131,7 +159,7 @@ class Bars(BarView, Board):
         """A bar of its own."""
         return _RunBar(self.bars, "" if self._all is None else "  ")
 
-    def tally(self, finished: int, failed: int, seconds_left: float) -> None:
+    def tally(self, news: str, finished: int, failed: int, seconds_left: float) -> None:
         """Move the bar of all runs."""
         if self._all is not None:
             note = _more(failed, seconds_left).removeprefix(", ")

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from protoreplay.errors import UserError
 from protoreplay.experiments.folder import BusyError, RunFolder
 from protoreplay.experiments.progress import Board, Progress
 from protoreplay.experiments.run import execute
@@ -54,7 +55,8 @@ def attempt(spec: RunSpec, path: Path, progress: Progress, log: str | None) -> O
 
 def failed(error: BaseException) -> Outcome:
     """The outcome of a run that raised `error`, in one line."""
-    return Outcome("failed", " ".join(f"{type(error).__name__}: {error}".split()))
+    text = str(error) if isinstance(error, UserError) else f"{type(error).__name__}: {error}"
+    return Outcome("failed", " ".join(text.split()))
 
 
 class Work:
@@ -89,7 +91,7 @@ class Work:
                 self._running[number] = time.monotonic()
                 self._most_at_once = max(self._most_at_once, len(self._running))
                 return number
-            self._finish()
+            self._finish(number)
         return None
 
     def left(self) -> bool:
@@ -102,7 +104,7 @@ class Work:
         match outcome.kind:
             case "finished":
                 self._seconds.setdefault(self.specs[number].variant, []).append(seconds)
-                self._finish()
+                self._finish(number)
             case "busy":
                 self._busy.append(number)
                 self._look_at = time.monotonic() + LOOK_AGAIN_SECONDS
@@ -116,13 +118,16 @@ class Work:
             case "failed":
                 self._fail(number, outcome.error)
 
-    def _finish(self) -> None:
+    def _finish(self, number: int) -> None:
         self._finished += 1
-        self.board.tally(self._finished, len(self.failures), self._seconds_left())
+        self._tell(f"{self.specs[number].name} is finished")
 
     def _fail(self, number: int, error: str) -> None:
         self.failures.append(Failure(self.specs[number], error))
-        self.board.tally(self._finished, len(self.failures), self._seconds_left())
+        self._tell(f"{self.specs[number].name} failed")
+
+    def _tell(self, news: str) -> None:
+        self.board.tally(news, self._finished, len(self.failures), self._seconds_left())
 
     def _seconds_left(self) -> float:
         """By what runs of the same variant took, where one is finished, and by the mean of all where none is."""

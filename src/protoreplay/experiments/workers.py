@@ -11,7 +11,6 @@ import multiprocessing
 import os
 import signal
 import threading
-import time
 from collections.abc import Iterator
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
@@ -19,14 +18,12 @@ from typing import Any
 
 import torch
 
-from protoreplay.experiments.progress import Progress
+from protoreplay.experiments.progress import Teller
 from protoreplay.experiments.spec import RunSpec
 from protoreplay.experiments.work import LOOK_AGAIN_SECONDS, Outcome, Work, attempt, run_path
 
 # Not forked: PyTorch's threads do not survive a fork.
 SPAWN = multiprocessing.get_context("spawn")
-SECONDS_BETWEEN_STEPS = 0.1
-"""A worker does not tell of every training step: there may be thousands a second."""
 
 
 def in_workers(work: Work, jobs: int) -> None:
@@ -106,14 +103,20 @@ def _serve(pipe: "Connection[Any, Any]", specs: list[RunSpec], root: Path, log: 
     """What a worker does: the runs it is given, one after the other."""
     threading.Thread(target=_end_with_parent, daemon=True).start()
     torch.set_num_threads(1)
-    teller = _Teller(pipe)
+
+    def tell(told: str, *arguments: object) -> None:
+        try:
+            pipe.send((told, arguments))
+        except OSError:
+            os._exit(1)  # nobody is there any more; an exception would be taken for a failure of the run
+
     while True:
         try:
             number = pipe.recv()
         except EOFError:
             return
         spec = specs[number]
-        teller.tell("outcome", attempt(spec, run_path(root, spec), teller, log))
+        tell("outcome", attempt(spec, run_path(root, spec), Teller(tell), log))
 
 
 def _end_with_parent() -> None:
@@ -121,31 +124,3 @@ def _end_with_parent() -> None:
     assert parent is not None, "a worker is started by another process"
     parent.join()
     os._exit(1)
-
-
-class _Teller(Progress):
-    """Tells the process at the other end of a pipe."""
-
-    def __init__(self, pipe: "Connection[Any, Any]") -> None:
-        self._pipe, self._told = pipe, 0.0
-
-    def tell(self, what: str, *arguments: object) -> None:
-        try:
-            self._pipe.send((what, arguments))
-        except OSError:
-            os._exit(1)  # nobody is there any more; an exception would be taken for a failure of the run
-
-    def begin(self, name: str, tasks: int, done: int) -> None:
-        self.tell("begin", name, tasks, done)
-
-    def step(self, position: int, step: int, steps: int, loss: float) -> None:
-        now = time.monotonic()
-        if now - self._told >= SECONDS_BETWEEN_STEPS:
-            self._told = now
-            self.tell("step", position, step, steps, loss)
-
-    def task(self, position: int, accuracy: float, seconds: float) -> None:
-        self.tell("task", position, accuracy, seconds)
-
-    def end(self) -> None:
-        self.tell("end")
