@@ -337,7 +337,7 @@ def _fail(error: "RunsFailedError") -> NoReturn:
     """Name the runs that failed, and end."""
     for failure in error.failures:
         print(f"protoreplay: {failure.spec.name} failed: {failure.error}", file=sys.stderr)
-    print(f"protoreplay: {error}; see their error.txt; the same command tries them again", file=sys.stderr)
+    print(f"protoreplay: {error}", file=sys.stderr)
     raise typer.Exit(1)
 
 

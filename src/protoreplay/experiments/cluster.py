@@ -11,6 +11,7 @@ import contextlib
 import functools
 import math
 import os
+import socket
 import tempfile
 import time
 import warnings
@@ -81,8 +82,9 @@ class Cluster:
             if self.address is None:
                 ray.init("local", include_dashboard=False, **room, **quiet)
             else:
+                _look_for(self.address)
                 ray.init(self.address, **quiet)
-        except (ConnectionError, RuntimeError, ValueError) as error:
+        except (OSError, RuntimeError, ValueError) as error:
             raise UserError(f"no Ray cluster at {self.address or 'this machine'}: {error}") from None
         try:
             yield
@@ -98,6 +100,15 @@ class Cluster:
             )
             for node in nodes
         )
+
+
+def _look_for(address: str) -> None:
+    """An `OSError` or a `ValueError` where nobody listens; Ray itself would try for hours."""
+    if address != "auto":
+        host, separator, port = address.removeprefix("ray://").rpartition(":")
+        if not (separator and port.isdecimal()):
+            raise ValueError("write auto, HOST:PORT or ray://HOST:PORT")
+        socket.create_connection((host, int(port)), timeout=10).close()
 
 
 @dataclass(frozen=True)

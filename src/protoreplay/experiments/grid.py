@@ -18,7 +18,8 @@ class RunsFailedError(Exception):
 
     def __init__(self, failures: list[Failure]) -> None:
         """Keep them."""
-        super().__init__(f"{len(failures)} runs failed")
+        runs, their = ("1 run", "its") if len(failures) == 1 else (f"{len(failures)} runs", "their")
+        super().__init__(f"{runs} failed: see {their} error.txt; the same command tries again")
         self.failures = failures
 
 

@@ -111,6 +111,7 @@ class Work:
             case "lost" if (lost := self._lost.get(number, 0) + 1) < ATTEMPTS:
                 self._lost[number] = lost
                 self._ready.appendleft(number)
+                self.board.say(f"{self.specs[number].name}: the process that did it died{outcome.error}; once more")
             case "lost":
                 error = f"the process that did it died {ATTEMPTS} times{outcome.error}"
                 self.folder(number).fail(f"{error}\n")

@@ -1,0 +1,77 @@
+import time
+
+import pytest
+
+from protoreplay.errors import UserError
+from protoreplay.experiments.grid import execute_grid
+from protoreplay.experiments.spec import resolve_grid
+
+from .grids import Bench, results
+
+pytest.importorskip("ray", reason="the package ray is not installed")
+
+from protoreplay.experiments.cluster import Cluster
+
+METHODS, SETTINGS = ["sgd", "nearest-mean"], {"tasks": 3, "epochs": 2}
+
+
+@pytest.fixture(scope="module")
+def ray_cluster(tmp_path_factory, _small_cache):
+    """Two nodes, each with room for one run; the first has the datasets in its cache, the second has none."""
+    from ray.cluster_utils import Cluster as RayCluster
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+        node = {"num_cpus": 1, "include_dashboard": False}
+        empty = tmp_path_factory.mktemp("empty")
+        head = node | {"env_vars": {"PROTOREPLAY_DATA": str(_small_cache)}}
+        cluster = RayCluster(initialize_head=True, head_node_args=head)
+        cluster.second = cluster.add_node(**node, env_vars={"PROTOREPLAY_DATA": str(empty)})
+        yield cluster
+        cluster.shutdown()
+
+
+def bench(place, protocol, methods, seeds, settings, address):
+    words = [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
+    words += ["--engine", "ray", "--address", address]
+    return Bench(place, protocol, "--methods", ",".join(methods), "--seeds", str(seeds), *words)
+
+
+def test_counts_are_those_of_the_local_engine_also_after_a_node_is_lost(tmp_path, ray_cluster, small_cache):
+    execute_grid(resolve_grid("split-cifar10", METHODS, [0, 1], SETTINGS), tmp_path / "local")
+    on_ray = bench(tmp_path / "a", "split-cifar10", METHODS, 2, SETTINGS, ray_cluster.address)
+    process = on_ray.start()
+    longer = {"tasks": 4, "epochs": 80, "samples": 10}
+    execute_grid(resolve_grid("split-digits", ["vpr"], [0, 1, 2, 3], longer), tmp_path / "longer")
+    out, err = process.communicate(timeout=240)
+    assert process.returncode == 0, err
+    assert out.startswith("method ")
+    assert results(on_ray.root) == results(tmp_path / "local")
+
+    on_ray = bench(tmp_path / "b", "split-digits", ["vpr"], 4, longer, ray_cluster.address)
+    process = on_ray.start()
+    while not on_ray.finished():
+        assert process.poll() is None, process.communicate()[1]
+        time.sleep(0.01)
+    time.sleep(0.7)  # until both nodes are at the next two
+    ray_cluster.remove_node(ray_cluster.second, allow_graceful=False)
+    assert len(on_ray.finished()) < 4
+    _, err = process.communicate(timeout=240)
+    assert process.returncode == 0, err
+    assert "once more" in err, "the node was lost while it did nothing: nothing was tested"
+    assert results(on_ray.root) == results(tmp_path / "longer")
+
+
+@pytest.mark.parametrize(
+    ("address", "why"),
+    [("127.0.0.1:1", "Connection refused"), ("somewhere", "write auto, HOST:PORT or ray://HOST:PORT")],
+)
+def test_a_cluster_that_is_not_there_is_one_line(tmp_path, address, why):
+    with pytest.raises(UserError, match=f"no Ray cluster at {address}: .*{why}"):
+        execute_grid(resolve_grid("split-digits", ["sgd"], [0], {}), tmp_path, engine=Cluster(address, 1, 1.0, 0.0))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_run_needs_something_of_the_cluster():
+    with pytest.raises(UserError, match="a run needs --cpus-per-run or --gpus-per-run above 0"):
+        Cluster(None, 1, 0.0, 0.0)
