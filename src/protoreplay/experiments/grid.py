@@ -5,7 +5,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from protoreplay.experiments.folder import RunFolder
-from protoreplay.experiments.progress import Board
+from protoreplay.experiments.progress import Board, Progress
+from protoreplay.experiments.run import logged
 from protoreplay.experiments.spec import RunSpec
 from protoreplay.experiments.work import LOOK_AGAIN_SECONDS, Failure, Work, attempt, run_path
 
@@ -43,6 +44,7 @@ def execute_grid(
     process is at work on is waited for.
     """
     check(specs, root)
+    logged(Progress(), root, log)
     work = Work(specs, root, board or Board(), log)
     engine(work)
     if work.failures:

@@ -37,7 +37,7 @@ def execute(spec: RunSpec, path: Path, progress: Progress | None = None, log: st
     A finished run is not done again. An unfinished one continues after its last whole task with the same result as
     if it had never stopped; where it was begun under other versions, it starts over, so that a result has one origin.
     """
-    progress = progress or Progress()
+    progress = logged(progress or Progress(), path, log)
     stream = spec.stream()
     folder = RunFolder(path)
     config = spec.config(stream)
@@ -45,7 +45,7 @@ def execute(spec: RunSpec, path: Path, progress: Progress | None = None, log: st
     if folder.finished():
         return folder.counts()
     shots = stream.shots()
-    with folder.locked(), one_thread(), _ended(LOGS[log](progress, path) if log else progress) as progress:
+    with folder.locked(), one_thread(), _ended(progress):
         if folder.finished():  # by another process, between our look at it and our lock
             folder.clean()
             return folder.counts()
@@ -65,10 +65,15 @@ def execute(spec: RunSpec, path: Path, progress: Progress | None = None, log: st
     return counts
 
 
+def logged(progress: Progress, path: Path, log: str | None) -> Progress:
+    """`progress`, which also writes the log that is asked for; a `UserError` where a package for it is missing."""
+    return LOGS[log](progress, path) if log else progress
+
+
 @contextlib.contextmanager
-def _ended(progress: Progress) -> Iterator[Progress]:
+def _ended(progress: Progress) -> Iterator[None]:
     try:
-        yield progress
+        yield
     finally:
         progress.end()
 
