@@ -120,7 +120,7 @@ def bench(
     from protoreplay.experiments.spec import first_seeds, resolve_grid
 
     chosen = _evaluation(evaluation)
-    varied = {key: _values(key, value) for key, value in _parse(vary, "--vary").items()}
+    varied = {key: _values(key, value) for key, value in _parse(vary, "--vary", "KEY=A,B").items()}
     names, numbers = _method_names(methods), first_seeds(seeds, chosen)
     specs = resolve_grid(protocol, names, numbers, _parse(overrides), chosen, varied, device)
     does = _engine(engine, jobs, device, address, cpus_per_run, gpus_per_run)
@@ -283,13 +283,13 @@ def _print_settings(settings: "BaseModel") -> None:
     _print_columns([(f"  {key}={getattr(settings, key)}", fields[key].description or "") for key in fields])
 
 
-def _parse(overrides: list[str] | None, option: str = "--set") -> dict[str, str]:
+def _parse(overrides: list[str] | None, option: str = "--set", form: str = "KEY=VALUE") -> dict[str, str]:
     """`["tau=2", ...]` as a mapping."""
     parsed = {}
     for item in overrides or []:
         key, separator, value = item.partition("=")
         if not separator or not key:
-            raise UserError(f"{option} {item}: write KEY=VALUE")
+            raise UserError(f"{option} {item}: write {form}")
         parsed[key] = value
     return parsed
 

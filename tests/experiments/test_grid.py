@@ -124,17 +124,17 @@ def test_a_run_that_takes_its_process_down_fails_after_three_times(tmp_path, spe
 
 
 def test_time_left_is_by_variant(tmp_path, specs, monkeypatch):
-    now = [0.0]
-    monkeypatch.setattr(work.time, "monotonic", lambda: now[0])
+    seconds = {"nearest-mean,tasks=2": 2.0, "sgd,epochs=1,tasks=2": 10.0}
+    monkeypatch.setattr(
+        RunFolder, "events", lambda self: [{"learn_seconds": seconds[self.path.parent.name], "test_seconds": 0.5}]
+    )
     left = Work(specs, tmp_path, Board())
     assert math.isnan(left._seconds_left())
-    for seconds in (2.0, 10.0):
-        number = left.take()
-        now[0] += seconds
-        left.settle(number, Outcome("finished"))
-    assert left._seconds_left() == 12.0
+    for _ in range(2):
+        left.settle(left.take(), Outcome("finished"))
+    assert left._seconds_left() == 13.0
     left.take(), left.take()
-    assert left._seconds_left() == 6.0
+    assert left._seconds_left() == 6.5
 
 
 def test_checking_a_grid_makes_one_stream_for_all_seeds(tmp_path, monkeypatch):

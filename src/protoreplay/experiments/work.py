@@ -66,15 +66,16 @@ class Work:
         """Look which runs are finished; `log` is for `execute`."""
         self.specs, self.root, self.board, self.log = specs, root, board, log
         self.failures: list[Failure] = []
-        finished = [self.folder(number).finished() for number in range(len(specs))]
-        self._ready = deque(number for number, done in enumerate(finished) if not done)
-        self._busy: list[int] = []
-        self._look_at = 0.0
-        self._running: dict[int, float] = {}
-        self._most_at_once = 1
-        self._finished = sum(finished)
+        self._ready, self._busy = deque[int](), list[int]()
+        self._running: set[int] = set()
+        self._finished, self._most_at_once, self._look_at = 0, 1, 0.0
         self._seconds: dict[str, list[float]] = {}
         self._lost: dict[int, int] = {}
+        for number in range(len(specs)):
+            if self.folder(number).finished():
+                self._count(number)
+            else:
+                self._ready.append(number)
         board.grid(len(specs), self._finished)
 
     def folder(self, number: int) -> RunFolder:
@@ -88,7 +89,7 @@ class Work:
         while self._ready:
             number = self._ready.popleft()
             if not self.folder(number).finished():
-                self._running[number] = time.monotonic()
+                self._running.add(number)
                 self._most_at_once = max(self._most_at_once, len(self._running))
                 return number
             self._finish(number)
@@ -100,10 +101,9 @@ class Work:
 
     def settle(self, number: int, outcome: Outcome) -> None:
         """An attempt at a run that was taken is over."""
-        seconds = time.monotonic() - self._running.pop(number)
+        self._running.remove(number)
         match outcome.kind:
             case "finished":
-                self._seconds.setdefault(self.specs[number].variant, []).append(seconds)
                 self._finish(number)
             case "busy":
                 self._busy.append(number)
@@ -119,8 +119,13 @@ class Work:
             case "failed":
                 self._fail(number, outcome.error)
 
-    def _finish(self, number: int) -> None:
+    def _count(self, number: int) -> None:
+        seconds = sum(event["learn_seconds"] + event["test_seconds"] for event in self.folder(number).events())
+        self._seconds.setdefault(self.specs[number].variant, []).append(seconds)
         self._finished += 1
+
+    def _finish(self, number: int) -> None:
+        self._count(number)
         self._tell(f"{self.specs[number].name} is finished")
 
     def _fail(self, number: int, error: str) -> None:
