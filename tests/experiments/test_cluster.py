@@ -2,6 +2,7 @@ import time
 
 import pytest
 
+from protoreplay.data import catalog
 from protoreplay.errors import UserError
 from protoreplay.experiments.grid import execute_grid
 from protoreplay.experiments.spec import resolve_grid
@@ -10,7 +11,7 @@ from .grids import Bench, results
 
 pytest.importorskip("ray", reason="the package ray is not installed")
 
-from protoreplay.experiments.cluster import Cluster
+from protoreplay.experiments.cluster import Cluster, _has
 
 METHODS, SETTINGS = ["sgd", "nearest-mean"], {"tasks": 3, "epochs": 2}
 
@@ -75,3 +76,19 @@ def test_a_cluster_that_is_not_there_is_one_line(tmp_path, address, why):
 def test_a_run_needs_something_of_the_cluster():
     with pytest.raises(UserError, match="a run needs --cpus-per-run or --gpus-per-run above 0"):
         Cluster(None, 1, 0.0, 0.0)
+
+
+def test_a_node_uses_its_own_data_only_if_it_is_the_same_and_whole(tmp_path, small_cache, monkeypatch):
+    same = tuple(sorted(catalog.cache_file("cifar10").read().digests.items()))
+    other = tuple((key, "0" * 64) for key, _ in same)
+    found = _has.__wrapped__  # as in a new process
+    assert found("cifar10", same)
+    assert not found("cifar10", other)
+    assert not found("mnist", same)
+    assert not found("photos", ())
+    monkeypatch.setenv("PROTOREPLAY_DATA", str(tmp_path))
+    assert not found("cifar10", same)
+    damaged = bytearray((small_cache / "cifar10.safetensors").read_bytes())
+    damaged[-1] ^= 1
+    (tmp_path / "cifar10.safetensors").write_bytes(damaged)
+    assert not found("cifar10", same)

@@ -110,6 +110,17 @@ def test_a_run_finished_by_another_process_just_before_our_lock_is_not_done_agai
     assert not (path / ".lock").exists()
 
 
+def test_a_run_killed_between_its_last_result_and_its_end_is_tidied_up(tmp_path, specs, monkeypatch):
+    execute_grid(specs, tmp_path / "whole")
+    with monkeypatch.context() as patch:
+        patch.setattr(RunFolder, "clean", lambda self: None)
+        execute_grid(specs, tmp_path / "killed")
+    assert list((tmp_path / "killed").rglob("checkpoint.safetensors"))
+    execute(specs[0], run_path(tmp_path / "killed", specs[0]))
+    execute_grid(specs[1:], tmp_path / "killed")
+    assert results(tmp_path / "killed") == results(tmp_path / "whole")
+
+
 def test_a_run_that_takes_its_process_down_fails_after_three_times(tmp_path, specs):
     board = Tallies()
     left = Work(specs, tmp_path, board)

@@ -155,7 +155,9 @@ class RunFolder:
     def fail(self, error: str) -> None:
         """Record why the last attempt failed, unless the run is finished or taken up by another process."""
         with contextlib.suppress(BusyError), self.locked():
-            if not self.finished():
+            if self.finished():
+                self.clean()
+            else:
                 write_whole(self._error, error.encode())
 
     def contents(self) -> dict[str, bytes]:
@@ -178,9 +180,10 @@ class RunFolder:
             path.unlink(missing_ok=True)
 
     def clean(self) -> None:
-        """Remove what only an unfinished run needs."""
+        """Remove what only an unfinished run needs; where there is none of it, the folder may be read-only."""
         for path in (self._checkpoint, self._error, self.path / ".lock"):
-            path.unlink(missing_ok=True)
+            if path.exists():
+                path.unlink(missing_ok=True)
 
 
 def _entries(path: Path) -> list[Path]:

@@ -43,6 +43,7 @@ def execute(spec: RunSpec, path: Path, progress: Progress | None = None, log: st
     config = spec.config(stream)
     folder.check(config)
     if folder.finished():
+        folder.clean()  # it may have been killed between its last result and its end
         return folder.counts()
     shots = stream.shots()
     with folder.locked(), one_thread(), _ended(progress):

@@ -73,6 +73,7 @@ class Work:
         self._lost: dict[int, int] = {}
         for number in range(len(specs)):
             if self.folder(number).finished():
+                self.folder(number).clean()  # it may have been killed between its last result and its end
                 self._count(number)
             else:
                 self._ready.append(number)
