@@ -1,3 +1,4 @@
+import secrets
 import time
 
 import pytest
@@ -23,6 +24,12 @@ def ray_cluster(tmp_path_factory, _small_cache):
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+        token = (
+            tmp_path_factory.mktemp("token") / "token"
+        )  # of our own: nobody else gets in, and the user's is left alone
+        token.write_text(secrets.token_hex(32))
+        patch.setenv("RAY_AUTH_MODE", "token")
+        patch.setenv("RAY_AUTH_TOKEN_PATH", str(token))
         node = {"num_cpus": 1, "include_dashboard": False}
         empty = tmp_path_factory.mktemp("empty")
         head = node | {"env_vars": {"PROTOREPLAY_DATA": str(_small_cache)}}

@@ -173,7 +173,7 @@ def for_this_terminal() -> Board:
 
 def _more(failed: int, seconds_left: float) -> str:
     return (f", {failed} failed" if failed else "") + (
-        f", about {_duration(seconds_left)} left" if seconds_left > 0 else ""
+        f", about {_duration(seconds_left)} left" if seconds_left >= 1 else ""
     )
 
 
