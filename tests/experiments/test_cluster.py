@@ -1,4 +1,6 @@
 import secrets
+import subprocess
+import sys
 import time
 
 import pytest
@@ -17,26 +19,42 @@ from protoreplay.experiments.cluster import Cluster, _has
 METHODS, SETTINGS = ["sgd", "nearest-mean"], {"tasks": 3, "epochs": 2}
 
 
-@pytest.fixture(scope="module")
-def ray_cluster(tmp_path_factory, _small_cache):
-    """Two nodes, each with room for one run; the first has the datasets in its cache, the second has none."""
-    from ray.cluster_utils import Cluster as RayCluster
+# Two nodes, each with room for one run: the first has the datasets in its cache, the second has none and can be lost.
+# In a process of their own, because Ray reads its environment once.
+NODES = """
+import sys
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
-        token = (
-            tmp_path_factory.mktemp("token") / "token"
-        )  # of our own: nobody else gets in, and the user's is left alone
-        token.write_text(secrets.token_hex(32))
-        patch.setenv("RAY_AUTH_MODE", "token")
-        patch.setenv("RAY_AUTH_TOKEN_PATH", str(token))
-        node = {"num_cpus": 1, "include_dashboard": False}
-        empty = tmp_path_factory.mktemp("empty")
-        head = node | {"env_vars": {"PROTOREPLAY_DATA": str(_small_cache)}}
-        cluster = RayCluster(initialize_head=True, head_node_args=head)
-        cluster.second = cluster.add_node(**node, env_vars={"PROTOREPLAY_DATA": str(empty)})
-        yield cluster
-        cluster.shutdown()
+from ray.cluster_utils import Cluster
+
+full, empty = ({"num_cpus": 1, "env_vars": {"PROTOREPLAY_DATA": place}} for place in sys.argv[1:])
+cluster = Cluster(initialize_head=True, head_node_args=full | {"include_dashboard": False})
+second = cluster.add_node(**empty)
+print(cluster.address, flush=True)
+sys.stdin.readline()
+cluster.remove_node(second, allow_graceful=False)
+print("lost", flush=True)
+sys.stdin.readline()
+cluster.shutdown()
+"""
+
+
+@pytest.fixture
+def nodes(tmp_path, monkeypatch, small_cache):
+    token = tmp_path / "token"  # of our own: nobody else gets in, and the user's is left alone
+    token.write_text(secrets.token_hex(32))
+    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+    monkeypatch.setenv("RAY_AUTH_MODE", "token")
+    monkeypatch.setenv("RAY_AUTH_TOKEN_PATH", str(token))
+    words = [sys.executable, "-c", NODES, str(small_cache), str(tmp_path / "empty")]
+    process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    yield process
+    process.communicate("\n\n", timeout=120)
+
+
+def next_line(process):
+    line = process.stdout.readline().strip()
+    assert line, process.stderr.read()
+    return line
 
 
 def bench(place, protocol, methods, seeds, settings, address):
@@ -45,9 +63,10 @@ def bench(place, protocol, methods, seeds, settings, address):
     return Bench(place, protocol, "--methods", ",".join(methods), "--seeds", str(seeds), *words)
 
 
-def test_counts_are_those_of_the_local_engine_also_after_a_node_is_lost(tmp_path, ray_cluster, small_cache):
+def test_counts_are_those_of_the_local_engine_also_after_a_node_is_lost(tmp_path, nodes):
     execute_grid(resolve_grid("split-cifar10", METHODS, [0, 1], SETTINGS), tmp_path / "local")
-    on_ray = bench(tmp_path / "a", "split-cifar10", METHODS, 2, SETTINGS, ray_cluster.address)
+    address = next_line(nodes)
+    on_ray = bench(tmp_path / "a", "split-cifar10", METHODS, 2, SETTINGS, address)
     process = on_ray.start()
     longer = {"tasks": 4, "epochs": 80, "samples": 10}
     execute_grid(resolve_grid("split-digits", ["vpr"], [0, 1, 2, 3], longer), tmp_path / "longer")
@@ -56,13 +75,15 @@ def test_counts_are_those_of_the_local_engine_also_after_a_node_is_lost(tmp_path
     assert out.startswith("method ")
     assert results(on_ray.root) == results(tmp_path / "local")
 
-    on_ray = bench(tmp_path / "b", "split-digits", ["vpr"], 4, longer, ray_cluster.address)
+    on_ray = bench(tmp_path / "b", "split-digits", ["vpr"], 4, longer, address)
     process = on_ray.start()
     while not on_ray.finished():
         assert process.poll() is None, process.communicate()[1]
         time.sleep(0.01)
     time.sleep(0.7)  # until both nodes are at the next two
-    ray_cluster.remove_node(ray_cluster.second, allow_graceful=False)
+    nodes.stdin.write("\n")
+    nodes.stdin.flush()
+    assert next_line(nodes) == "lost"
     assert len(on_ray.finished()) < 4
     _, err = process.communicate(timeout=240)
     assert process.returncode == 0, err
