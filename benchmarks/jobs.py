@@ -9,7 +9,7 @@ from pathlib import Path
 
 from protoreplay import UserError, make_stream
 
-METHODS, SEEDS = "sgd,l2", 4
+METHODS, SEEDS, TASKS = "sgd,l2", 2, 5
 TARGET = 1.7
 
 
@@ -17,6 +17,7 @@ def seconds(jobs: int) -> float:
     """Of the whole command, with its start and its table, into a fresh folder."""
     with tempfile.TemporaryDirectory() as place:
         words = ["bench", "split-cifar10", "--methods", METHODS, "--seeds", str(SEEDS), "--jobs", str(jobs)]
+        words += ["--set", f"tasks={TASKS}"]
         started = time.perf_counter()
         subprocess.run(
             [sys.executable, "-m", "protoreplay.cli", *words, "--out", str(Path(place) / "runs")],
@@ -35,7 +36,7 @@ def main() -> None:
     load = os.getloadavg()[0]
     one, two = seconds(1), seconds(2)
     print(
-        f"split-cifar10, {METHODS}, {SEEDS} seeds: --jobs 1 {one:.1f} s, --jobs 2 {two:.1f} s, "
+        f"split-cifar10, {METHODS}, {SEEDS} seeds, {TASKS} tasks: --jobs 1 {one:.1f} s, --jobs 2 {two:.1f} s, "
         f"{one / two:.2f} times the throughput, target {TARGET} on two quiet cores; {os.cpu_count()} cores, "
         f"load {load:.1f} before"
     )
