@@ -3,8 +3,9 @@
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 from typer.exceptions import TyperException
@@ -15,6 +16,8 @@ from protoreplay.errors import UserError
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
+
+    from protoreplay.experiments.grid import Engine, RunsFailedError
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -38,6 +41,11 @@ EvalOn = Annotated[
         "--eval", metavar="test|validation", help="Test images, or validation images cut from the training set."
     ),
 ]
+Device = Annotated[
+    str, typer.Option(metavar="cpu|cuda|mps|auto", help="Where to compute; `auto`: the fastest there is.")
+]
+Log = Annotated[str | None, typer.Option(metavar="tensorboard", help="Also write losses and accuracies for it.")]
+Jobs = Annotated[int, typer.Option(min=1, help="Worker processes, each with one thread.")]
 
 
 def _print_version(wanted: bool) -> None:
@@ -62,6 +70,8 @@ def run(
     seed: Annotated[int, typer.Option(help="Fixes the draw of images and all that is random.")] = 0,
     overrides: Overrides = None,
     evaluation: EvalOn = "test",
+    device: Device = "cpu",
+    log: Log = None,
     out: Annotated[
         Path | None,
         typer.Option(help="The run's folder.  [default: runs/PROTOCOL/METHOD/seed-SEED]", show_default=False),
@@ -69,15 +79,15 @@ def run(
 ) -> None:
     """Teach one method one stream of tasks, testing after each; the same command continues an interrupted run."""
     from protoreplay.evaluation import average, final
-    from protoreplay.experiments.grid import run_path
     from protoreplay.experiments.progress import for_this_terminal
     from protoreplay.experiments.run import execute
     from protoreplay.experiments.spec import file_name, resolve
+    from protoreplay.experiments.work import run_path
 
-    spec = resolve(protocol, method, seed, _parse(overrides), _evaluation(evaluation))
+    spec = resolve(protocol, method, seed, _parse(overrides), _evaluation(evaluation), device)
     path = out or run_path(Path("runs") / file_name(protocol), spec)
-    with for_this_terminal() as progress:
-        counts = execute(spec, path, progress)
+    with for_this_terminal() as board:
+        counts = execute(spec, path, board.run(), _log(log))
     print(f"{spec.variant} on {protocol}, seed {seed}: avg {average(counts):.1%}, final {final(counts):.1%}  ({path})")
 
 
@@ -88,17 +98,39 @@ def bench(
     methods: Annotated[str, typer.Option(help="Names separated by commas, or `all`.")] = "all",
     seeds: Annotated[int, typer.Option(min=1, help="Number of seeds, from 0; on validation images from 1000.")] = 3,
     overrides: Overrides = None,
+    vary: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KEY=A,B", help="A setting with each of several values; may be given often."),
+    ] = None,
     evaluation: EvalOn = "test",
+    jobs: Jobs = 1,
+    engine: Annotated[str, typer.Option(metavar="local|ray", help="This machine, or a Ray cluster.")] = "local",
+    address: Annotated[
+        str | None,
+        typer.Option(metavar="auto|HOST:PORT|ray://...", help="Of a Ray cluster; without it, one of --jobs runs here."),
+    ] = None,
+    cpus_per_run: Annotated[float, typer.Option(min=0, help="Of the Ray cluster.")] = 1.0,
+    gpus_per_run: Annotated[float, typer.Option(min=0, help="Of the Ray cluster.")] = 0.0,
+    device: Device = "cpu",
+    log: Log = None,
 ) -> None:
-    """Run several methods with several seeds and print the table; finished runs are not done again."""
-    from protoreplay.experiments.grid import execute_grid
+    """Run methods with seeds and settings and print the table; finished runs are not done again, failed ones are."""
+    from protoreplay.experiments.grid import RunsFailedError, execute_grid
     from protoreplay.experiments.progress import for_this_terminal
     from protoreplay.experiments.spec import first_seeds, resolve_grid
 
     chosen = _evaluation(evaluation)
-    specs = resolve_grid(protocol, _method_names(methods), first_seeds(seeds, chosen), _parse(overrides), chosen)
-    with for_this_terminal() as progress:
-        execute_grid(specs, out, progress)
+    varied = {key: _values(key, value) for key, value in _parse(vary, "--vary", "KEY=A,B").items()}
+    names, numbers = _method_names(methods), first_seeds(seeds, chosen)
+    specs = resolve_grid(protocol, names, numbers, _parse(overrides), chosen, varied, device)
+    does = _engine(engine, jobs, device, address, cpus_per_run, gpus_per_run)
+    try:
+        with for_this_terminal() as board:
+            execute_grid(specs, out, board, does, _log(log))
+    except RunsFailedError as error:
+        if len(error.failures) < len(specs):
+            table(out)
+        _fail(error)
     table(out)
 
 
@@ -195,14 +227,20 @@ def tune(
     seeds: Annotated[int, typer.Option(min=1, help="Number of validation streams, from seed 1000.")] = 3,
     out: Annotated[Path | None, typer.Option(help="Folder of the trials.  [default: runs/tune/PROTOCOL]")] = None,
     store: Annotated[Path | None, typer.Option(help="Add what is found to this JSON file of tuned settings.")] = None,
+    jobs: Jobs = 1,
 ) -> None:
     """Choose a method's settings on validation images from the training data of the first two tasks."""
+    from protoreplay.experiments.grid import RunsFailedError
     from protoreplay.experiments.progress import for_this_terminal
     from protoreplay.experiments.spec import file_name
     from protoreplay.experiments.tune import add_to, tune
 
-    with for_this_terminal() as progress:
-        trials = tune(protocol, method, seeds, out or Path("runs/tune") / file_name(protocol), progress)
+    root = out or Path("runs/tune") / file_name(protocol)
+    try:
+        with for_this_terminal() as board:
+            trials = tune(protocol, method, seeds, root, board, _engine("local", jobs))
+    except RunsFailedError as error:
+        _fail(error)
     words = [" ".join(f"{key}={value}" for key, value in trial.settings.items()) for trial in trials]
     _print_columns(
         [
@@ -283,15 +321,62 @@ def _print_settings(settings: "BaseModel") -> None:
     _print_columns([(f"  {key}={getattr(settings, key)}", fields[key].description or "") for key in fields])
 
 
-def _parse(overrides: list[str] | None) -> dict[str, Any]:
+def _parse(overrides: list[str] | None, option: str = "--set", form: str = "KEY=VALUE") -> dict[str, str]:
     """`["tau=2", ...]` as a mapping."""
     parsed = {}
     for item in overrides or []:
         key, separator, value = item.partition("=")
         if not separator or not key:
-            raise UserError(f"--set {item}: write KEY=VALUE")
+            raise UserError(f"{option} {item}: write {form}")
         parsed[key] = value
     return parsed
+
+
+def _values(key: str, text: str) -> list[str]:
+    """`a,b` as a list."""
+    values = text.split(",")
+    if not all(values):
+        raise UserError(f"--vary {key}={text}: write KEY=A,B")
+    return values
+
+
+def _engine(
+    name: str, jobs: int, device: str = "cpu", address: str | None = None, cpus: float = 1.0, gpus: float = 0.0
+) -> "Engine":
+    """Who does the runs of a grid; a `UserError` for what this machine cannot do."""
+    from protoreplay.settings import unknown
+
+    if name == "ray":
+        from protoreplay.experiments.cluster import Cluster
+
+        return Cluster(address, jobs, cpus, gpus)
+    if name != "local":
+        raise unknown("engine", name, ["local", "ray"])
+    if address or cpus != 1.0 or gpus:
+        raise UserError("--address, --cpus-per-run and --gpus-per-run are of --engine ray")
+    from protoreplay import devices
+    from protoreplay.experiments.grid import here
+    from protoreplay.experiments.workers import in_workers
+
+    devices.pick(device)
+    return here if jobs == 1 else partial(in_workers, jobs=jobs)
+
+
+def _log(name: str | None) -> str | None:
+    from protoreplay.experiments.run import LOGS
+    from protoreplay.settings import unknown
+
+    if name is not None and name not in LOGS:
+        raise unknown("log", name, list(LOGS))
+    return name
+
+
+def _fail(error: "RunsFailedError") -> NoReturn:
+    """Name the runs that failed, and end."""
+    for failure in error.failures:
+        print(f"protoreplay: {failure.spec.name} failed: {failure.error}", file=sys.stderr)
+    print(f"protoreplay: {error}", file=sys.stderr)
+    raise typer.Exit(1)
 
 
 def _method_names(text: str) -> list[str]:

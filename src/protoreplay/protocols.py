@@ -189,6 +189,10 @@ class Protocol:
     defaults: SplitSettings | PermutedSettings
     method_settings: Mapping[str, Any] = field(default_factory=dict)
 
+    def __reduce__(self) -> tuple[Callable[[str], "Protocol"], tuple[str]]:
+        """Goes to another process as its name: the data is opened where it is used."""
+        return get, (self.name,)
+
     @property
     def kind(self) -> str:
         """Which of the two kinds of stream it is."""

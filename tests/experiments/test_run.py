@@ -235,9 +235,9 @@ def test_a_grid_checks_all_folders_before_it_starts(tmp_path):
     assert [(spec.seed, spec.method) for spec in specs] == [(0, names[0]), (0, names[1]), (1, names[0]), (1, names[1])]
     before = snapshot(tmp_path)
     with pytest.raises(UserError, match="sgd,epochs=1,tasks=4/seed-1 holds a run with"):
-        execute_grid(specs, tmp_path, Progress())
+        execute_grid(specs, tmp_path)
     assert snapshot(tmp_path) == before
-    execute_grid(specs, tmp_path / "new", Progress())
+    execute_grid(specs, tmp_path / "new")
     assert len(list((tmp_path / "new").rglob("counts.csv"))) == 4
 
 

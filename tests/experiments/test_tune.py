@@ -5,7 +5,6 @@ import pytest
 from protoreplay import evaluate, make_method, make_stream, methods
 from protoreplay.errors import UserError
 from protoreplay.evaluation import average
-from protoreplay.experiments.progress import Progress
 from protoreplay.experiments.spec import resolve
 from protoreplay.experiments.tune import add_to, tune
 from protoreplay.methods import presets
@@ -19,7 +18,7 @@ def _two_rates(monkeypatch):
 
 @pytest.mark.usefixtures("_two_rates")
 def test_the_best_on_validation_streams_of_two_tasks_comes_first(tmp_path):
-    trials = tune("split-digits", "sgd", 2, tmp_path, Progress())
+    trials = tune("split-digits", "sgd", 2, tmp_path)
     expected = {}
     for rate in (1e-5, 1e-2):
         scores = []
@@ -40,7 +39,7 @@ def test_the_best_on_validation_streams_of_two_tasks_comes_first(tmp_path):
 
 @pytest.mark.usefixtures("_two_rates")
 def test_what_is_found_is_stored_with_how_and_can_be_used(tmp_path, monkeypatch):
-    trials = tune("split-digits", "sgd", 1, tmp_path / "runs", Progress())
+    trials = tune("split-digits", "sgd", 1, tmp_path / "runs")
     add_to(tmp_path / "tuned.json", "split-digits", "sgd", trials, 1)
     stored = json.loads((tmp_path / "tuned.json").read_text())
     assert stored["split-digits"]["sgd"]["command"] == "protoreplay tune split-digits --method sgd --seeds 1"
@@ -58,7 +57,7 @@ def test_names_with_presets():
     ):
         resolve("split-digits", "joint@tuned", 0, {})
     with pytest.raises(UserError, match="nearest-mean has no settings to search"):
-        tune("split-digits", "nearest-mean", 1, None, Progress())
+        tune("split-digits", "nearest-mean", 1, None)
 
 
 def test_published_settings_are_those_of_the_protocol(small_cache):

@@ -74,7 +74,7 @@ def test_what_is_replayed_changes_the_layer():
 
 
 def test_samples_of_prototypes_have_their_mean_and_the_shared_covariance():
-    method = taught(TASKS[:2], shots=20_000, steps=1)
+    method = taught(TASKS[:2], episode_shots=20_000, steps=1)
     _, root = method._whitening()
     views = [method.embed(TASKS[2].images[TASKS[2].labels == label]) for label in (3, 4)]
     support, query = method._episodes(3, views, root, method.generator("test"))()

@@ -1,26 +1,13 @@
 """What a person sees while a dataset is got or imported: a bar on a terminal, plain lines in a log."""
 
-import sys
-from types import TracebackType
-from typing import Self
-
 from rich.console import Console
 from rich.progress import BarColumn, TaskID, TaskProgressColumn, TextColumn, TimeElapsedColumn
-from rich.progress import Progress as RichProgress
+
+from protoreplay.terminal import BarView, LineView, View, choose
 
 
-class Progress:
-    """Told of the work as it goes; says nothing. A context manager around all of it."""
-
-    def __enter__(self) -> Self:
-        """Begin to show."""
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        """Stop showing."""
-
-    def say(self, text: str) -> None:
-        """One line that stays."""
+class Progress(View):
+    """Told of the work as it goes; says nothing."""
 
     def begin(self, what: str, total: int = 0) -> None:
         """A piece of work of `total` units starts; 0 where nobody knows."""
@@ -29,12 +16,8 @@ class Progress:
         """So many more units are done."""
 
 
-class Lines(Progress):
+class Lines(LineView, Progress):
     """Lines on stderr: one when a piece of work starts, one at each quarter of it."""
-
-    def say(self, text: str) -> None:
-        """Print it."""
-        print(text, file=sys.stderr, flush=True)
 
     def begin(self, what: str, total: int = 0) -> None:
         """Say what starts."""
@@ -48,41 +31,27 @@ class Lines(Progress):
             self.say(f"{self._what}: {25 * quarters} %")
 
 
-class Bar(Progress):
+class Bar(BarView, Progress):
     """One bar on the terminal."""
 
     def __init__(self, console: Console) -> None:
         """Lay out the columns."""
         columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
-        self._bars = RichProgress(*columns, console=console, transient=True)
+        super().__init__(console, *columns, transient=True)
         self._bar: TaskID | None = None
-
-    def __enter__(self) -> Self:
-        """Begin to draw."""
-        self._bars.start()
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        """Leave the terminal clean."""
-        self._bars.stop()
-
-    def say(self, text: str) -> None:
-        """Print it above the bar."""
-        self._bars.console.print(text, markup=False, highlight=False, soft_wrap=True)
 
     def begin(self, what: str, total: int = 0) -> None:
         """A new bar in place of the last; it pulses where the total is not known."""
         if self._bar is not None:
-            self._bars.remove_task(self._bar)
-        self._bar = self._bars.add_task(what, total=total or None)
+            self.bars.remove_task(self._bar)
+        self._bar = self.bars.add_task(what, total=total or None)
 
     def advance(self, amount: int) -> None:
         """Move the bar."""
         if self._bar is not None:
-            self._bars.advance(self._bar, amount)
+            self.bars.advance(self._bar, amount)
 
 
 def for_this_terminal() -> Progress:
     """A bar where stderr is a terminal, lines where it is not."""
-    console = Console(stderr=True)
-    return Bar(console) if console.is_terminal else Lines()
+    return choose(Bar, Lines)

@@ -1,6 +1,7 @@
 """The folder a run lives in. Every file is written whole or not at all.
 
-`config.json`, `shots.json`, `counts.csv` and `events.jsonl`; while the run is unfinished, `checkpoint.safetensors`.
+`config.json`, `shots.json`, `counts.csv` and `events.jsonl`; while the run is unfinished, `checkpoint.safetensors`, and
+`error.txt` where its last attempt failed.
 """
 
 import contextlib
@@ -22,6 +23,10 @@ from protoreplay.evaluation import Count
 from protoreplay.files import write_whole
 
 
+class BusyError(UserError):
+    """Another process is at work on the run."""
+
+
 class RunFolder:
     """Reads and writes one run's folder; nothing is created before `locked`."""
 
@@ -33,13 +38,15 @@ class RunFolder:
         self._counts = path / "counts.csv"
         self._events = path / "events.jsonl"
         self._checkpoint = path / "checkpoint.safetensors"
+        self._error = path / "error.txt"
 
     def check(self, config: Mapping[str, Any]) -> None:
         """A `UserError` unless the folder is new, empty, or holds a run of the same `config` (versions aside)."""
+        foreign = (entry.name for entry in _entries(self.path) if entry != self._error)
         if self.path.exists() and not self.path.is_dir():
             raise UserError(f"{self.path} is a file: --out takes a folder")
         if not self._config.exists():
-            if self.path.exists() and any(not entry.name.startswith(".") for entry in self.path.iterdir()):
+            if not all(name.startswith(".") for name in foreign):
                 raise UserError(f"{self.path} holds files that are not of a run: --out takes a new or an empty folder")
             return
         here, wanted = _flat(self.config()), _flat(config)
@@ -59,12 +66,11 @@ class RunFolder:
                     leftover.unlink()
                 yield
         except filelock.Timeout:
-            raise UserError(f"{self.path} is in use by another process: wait for it or choose another --out") from None
+            raise BusyError(f"{self.path} is in use by another process: wait for it or choose another --out") from None
 
     def start(self, config: Mapping[str, Any], shots: list[dict[str, Any]]) -> None:
         """Begin anew: forget what an earlier attempt left, write the draw, then the config."""
-        for path in (self._checkpoint, self._counts, self._events):
-            path.unlink(missing_ok=True)
+        self._forget()
         write_whole(self._shots, json.dumps(shots).encode())
         write_whole(self._config, (json.dumps(config, indent=2) + "\n").encode())
 
@@ -72,7 +78,9 @@ class RunFolder:
         """The content of `config.json`."""
         try:
             config: dict[str, Any] = json.loads(self._config.read_text())
-            return config | {"known_classes": list(config["known_classes"])}
+            # Runs of the first releases were all computed on the CPU and do not say so.
+            versions = {**config["versions"], "device": config["versions"].get("device", "cpu")}
+            return config | {"known_classes": list(config["known_classes"]), "versions": versions}
         except (ValueError, TypeError, KeyError):
             raise UserError(f"{self._config} is not the configuration of a run") from None
 
@@ -144,10 +152,42 @@ class RunFolder:
         write_whole(self._events, "".join(json.dumps(event) + "\n" for event in kept).encode())
         return position, counts, state
 
+    def fail(self, error: str) -> None:
+        """Record why the last attempt failed, unless the run is finished or taken up by another process."""
+        with contextlib.suppress(BusyError), self.locked():
+            if self.finished():
+                self.clean()
+            else:
+                write_whole(self._error, error.encode())
+
+    def contents(self) -> dict[str, bytes]:
+        """Every file of a finished run by its path in the folder, for `adopt`."""
+        paths = sorted(path for path in self.path.rglob("*") if path.is_file() and not path.name.startswith("."))
+        return {path.relative_to(self.path).as_posix(): path.read_bytes() for path in paths}
+
+    def adopt(self, contents: Mapping[str, bytes]) -> None:
+        """Take over a finished run from elsewhere in place of what is here; call it while the folder is locked."""
+        self._forget()
+        # The counts come last, because they make the run a finished one.
+        for name in sorted(contents, key=lambda name: name == self._counts.name):
+            path = self.path / name
+            path.parent.mkdir(exist_ok=True)
+            write_whole(path, contents[name])
+        self.clean()
+
+    def _forget(self) -> None:
+        for path in (self._checkpoint, self._counts, self._events):
+            path.unlink(missing_ok=True)
+
     def clean(self) -> None:
-        """Remove what only an unfinished run needs."""
-        self._checkpoint.unlink(missing_ok=True)
-        (self.path / ".lock").unlink(missing_ok=True)
+        """Remove what only an unfinished run needs; where there is none of it, the folder may be read-only."""
+        for path in (self._checkpoint, self._error, self.path / ".lock"):
+            if path.exists():
+                path.unlink(missing_ok=True)
+
+
+def _entries(path: Path) -> list[Path]:
+    return list(path.iterdir()) if path.is_dir() else []
 
 
 def _flat(value: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

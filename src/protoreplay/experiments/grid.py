@@ -1,22 +1,62 @@
-"""Many runs, one after the other, in one folder."""
+"""Many runs in one folder: checked, done by an engine, and told what failed."""
 
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 from protoreplay.experiments.folder import RunFolder
-from protoreplay.experiments.progress import Progress
-from protoreplay.experiments.run import execute
+from protoreplay.experiments.progress import Board, Progress
+from protoreplay.experiments.run import logged
 from protoreplay.experiments.spec import RunSpec
+from protoreplay.experiments.work import LOOK_AGAIN_SECONDS, Failure, Work, attempt, run_path
+
+Engine = Callable[[Work], None]
+"""Takes all runs from the work and settles each."""
 
 
-def run_path(root: Path, spec: RunSpec) -> Path:
-    """Where a run of a grid lives: `root/variant/seed-N`."""
-    return root / spec.variant / f"seed-{spec.seed}"
+class RunsFailedError(Exception):
+    """Some runs of a grid failed; all others are finished."""
+
+    def __init__(self, failures: list[Failure]) -> None:
+        """Keep them."""
+        runs, their = ("1 run", "its") if len(failures) == 1 else (f"{len(failures)} runs", "their")
+        super().__init__(f"{runs} failed: see {their} error.txt; the same command tries again")
+        self.failures = failures
 
 
-def execute_grid(specs: list[RunSpec], root: Path, progress: Progress) -> None:
-    """Do all runs that are not finished. Each folder is checked before the first run starts."""
-    streams = {spec.seed: spec.stream() for spec in specs}
+def here(work: Work) -> None:
+    """The engine of this process: one run after the other."""
+    while work.left():
+        number = work.take()
+        if number is None:
+            time.sleep(LOOK_AGAIN_SECONDS)
+        else:
+            spec = work.specs[number]
+            work.settle(number, attempt(spec, run_path(work.root, spec), work.board.run(), work.log))
+
+
+def execute_grid(
+    specs: list[RunSpec], root: Path, board: Board | None = None, engine: Engine = here, log: str | None = None
+) -> None:
+    """Do all runs that are not finished. Each folder is checked before the first run starts.
+
+    A run that fails does not stop the others: at the end a `RunsFailedError` names all that did. A run that another
+    process is at work on is waited for.
+    """
+    check(specs, root)
+    logged(Progress(), root, log)
+    work = Work(specs, root, board or Board(), log)
+    engine(work)
+    if work.failures:
+        raise RunsFailedError(work.failures)
+
+
+def check(specs: list[RunSpec], root: Path) -> None:
+    """A `UserError` if a stream cannot be made, or a folder is not that of its run."""
+    known_classes: dict[object, list[int]] = {}
     for spec in specs:
-        RunFolder(run_path(root, spec)).check(spec.config(streams[spec.seed]))
-    for spec in specs:
-        execute(spec, run_path(root, spec), progress)
+        # Which classes come, and how many images there are of each, is for all seeds the same: one stream tells.
+        kind = (spec.protocol.name, spec.stream_settings, spec.evaluation)
+        if kind not in known_classes:
+            known_classes[kind] = spec.stream().known_classes()
+        RunFolder(run_path(root, spec)).check(spec.identity(known_classes[kind]))

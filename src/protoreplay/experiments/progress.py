@@ -1,23 +1,21 @@
-"""What a person sees while work goes on: bars on a terminal, plain lines in a log."""
+"""What a person sees while runs go on: bars on a terminal, plain lines in a log."""
 
-import sys
-from types import TracebackType
-from typing import Self
+import time
+from collections.abc import Callable
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as RichProgress
+
+from protoreplay.terminal import BarView, LineView, View, choose
+
+QUIET_SECONDS = 10.0
+"""In a log, a run that is one of many does not speak more often than this."""
+SECONDS_BETWEEN_STEPS = 0.1
 
 
 class Progress:
-    """Told of a run as it goes; says nothing. A context manager around one or many runs."""
-
-    def __enter__(self) -> Self:
-        """Begin to show."""
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        """Stop showing."""
+    """Told of one run as it goes; says nothing."""
 
     def begin(self, name: str, tasks: int, done: int) -> None:
         """A run of `tasks` tasks starts, `done` of them already done."""
@@ -29,69 +27,163 @@ class Progress:
         """A task is learned and tested; `accuracy` is on everything seen so far."""
 
     def end(self) -> None:
-        """The run is finished."""
+        """The run does not go on."""
 
 
-class Lines(Progress):
-    """One line a task on stderr."""
+class Teller(Progress):
+    """Passes on what it is told to another process; of training steps only some, there may be thousands a second."""
+
+    def __init__(self, tell: Callable[..., None]) -> None:
+        """`tell` takes the name of a method of `Progress` and its arguments."""
+        self._tell, self._told = tell, 0.0
 
     def begin(self, name: str, tasks: int, done: int) -> None:
-        """Remember the name."""
+        """Tell."""
+        self._tell("begin", name, tasks, done)
+
+    def step(self, position: int, step: int, steps: int, loss: float) -> None:
+        """Tell, if the last time was a while ago."""
+        now = time.monotonic()
+        if now - self._told >= SECONDS_BETWEEN_STEPS:
+            self._told = now
+            self._tell("step", position, step, steps, loss)
+
+    def task(self, position: int, accuracy: float, seconds: float) -> None:
+        """Tell."""
+        self._tell("task", position, accuracy, seconds)
+
+    def end(self) -> None:
+        """Tell."""
+        self._tell("end")
+
+
+class Board(View):
+    """The view of many runs at once; shows nothing."""
+
+    def grid(self, runs: int, finished: int) -> None:
+        """A grid of so many runs starts, some of them finished before."""
+
+    def run(self) -> Progress:
+        """The view of one more run."""
+        return Progress()
+
+    def tally(self, news: str, finished: int, failed: int, seconds_left: float) -> None:
+        """A run of the grid is finished or failed, as the news say; NaN where nobody knows how long the rest takes."""
+
+
+class _RunLines(Progress):
+    """One line a task."""
+
+    def __init__(self, say: Callable[[str], None], quiet: float) -> None:
+        self._print, self._quiet, self._spoke = say, quiet, 0.0
+
+    def begin(self, name: str, tasks: int, done: int) -> None:
         self._name, self._tasks, self._loss = name, tasks, 0.0
+        self._spoke = time.monotonic()
         if done:
             self._say(f"continues after task {done}")
 
     def step(self, position: int, step: int, steps: int, loss: float) -> None:
-        """Remember the loss."""
         self._loss = loss
 
     def task(self, position: int, accuracy: float, seconds: float) -> None:
-        """Say how it went."""
-        self._say(f"task {position}/{self._tasks}  loss {self._loss:.3f}  accuracy {accuracy:.1%}  {seconds:.1f} s")
+        if time.monotonic() - self._spoke >= self._quiet:
+            self._say(f"task {position}/{self._tasks}  loss {self._loss:.3f}  accuracy {accuracy:.1%}  {seconds:.1f} s")
 
     def _say(self, text: str) -> None:
-        print(f"{self._name}: {text}", file=sys.stderr, flush=True)
+        self._print(f"{self._name}: {text}")
+        self._spoke = time.monotonic()
 
 
-class Bars(Progress):
-    """A bar of tasks and a bar of steps on the terminal."""
+class Lines(LineView, Board):
+    """Lines on stderr: one a task; in a grid fewer of them, and one for each run that is done."""
+
+    _runs = 0
+
+    def grid(self, runs: int, finished: int) -> None:
+        """Say what is left."""
+        self._runs = runs
+        if finished < runs:
+            self.say(f"{runs} runs, {finished} of them finished before")
+
+    def run(self) -> Progress:
+        """Lines of its own."""
+        return _RunLines(self.say, QUIET_SECONDS if self._runs else 0.0)
+
+    def tally(self, news: str, finished: int, failed: int, seconds_left: float) -> None:
+        """Say the news, and how far it is."""
+        self.say(f"{news}; {finished} of {self._runs} runs{_more(failed, seconds_left)}")
+
+
+class _RunBar(Progress):
+    """One bar of tasks, from `begin` to `end`."""
+
+    def __init__(self, bars: RichProgress, indent: str) -> None:
+        self._bars, self._indent = bars, indent
+        self._bar: TaskID | None = None
+
+    def begin(self, name: str, tasks: int, done: int) -> None:
+        self.end()
+        note = f"continues after task {done}" if done else ""
+        self._bar = self._bars.add_task(self._indent + name, total=tasks, completed=done, note=note)
+
+    def step(self, position: int, step: int, steps: int, loss: float) -> None:
+        if self._bar is not None:
+            note = f"task {position}: step {step}/{steps}  loss {loss:.3f}"
+            self._bars.update(self._bar, completed=position - 1, note=note)
+
+    def task(self, position: int, accuracy: float, seconds: float) -> None:
+        if self._bar is not None:
+            self._bars.update(self._bar, completed=position, note=f"accuracy {accuracy:.1%}")
+
+    def end(self) -> None:
+        if self._bar is not None:
+            self._bars.remove_task(self._bar)
+            self._bar = None
+
+
+class Bars(BarView, Board):
+    """A bar for each run that is under way; in a grid, below a bar of all runs."""
 
     def __init__(self, console: Console) -> None:
         """Lay out the columns."""
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-        self._bars = RichProgress(*columns, TextColumn("{task.fields[note]}"), console=console)
-        self._tasks = self._bars.add_task("tasks", note="", visible=False)
-        self._steps = self._bars.add_task("steps", note="", visible=False)
+        super().__init__(console, *columns, TextColumn("{task.fields[note]}"), transient=False)
+        self._all: TaskID | None = None
 
-    def __enter__(self) -> Self:
-        """Begin to draw."""
-        self._bars.start()
-        return self
+    def grid(self, runs: int, finished: int) -> None:
+        """The bar of all runs."""
+        self._all = self.bars.add_task("runs", total=runs, completed=finished, note="")
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        """Leave the terminal clean."""
-        self._bars.update(self._steps, visible=False)
-        self._bars.stop()
+    def run(self) -> Progress:
+        """A bar of its own."""
+        return _RunBar(self.bars, "" if self._all is None else "  ")
 
-    def begin(self, name: str, tasks: int, done: int) -> None:
-        """Set the bars to the run."""
-        self._name = name
-        note = f"continues after task {done}" if done else ""
-        self._bars.reset(self._tasks, description=name, total=tasks, completed=done, visible=True, note=note)
-
-    def step(self, position: int, step: int, steps: int, loss: float) -> None:
-        """Move the bar of steps."""
-        note = f"loss {loss:.3f}"
-        self._bars.update(
-            self._steps, description=f"  task {position}", total=steps, completed=step, visible=True, note=note
-        )
-
-    def task(self, position: int, accuracy: float, seconds: float) -> None:
-        """Move the bar of tasks."""
-        self._bars.update(self._tasks, completed=position, note=f"accuracy {accuracy:.1%}")
+    def tally(self, news: str, finished: int, failed: int, seconds_left: float) -> None:
+        """Move the bar of all runs."""
+        if self._all is not None:
+            note = _more(failed, seconds_left).removeprefix(", ")
+            self.bars.update(self._all, completed=finished, note=note)
 
 
-def for_this_terminal() -> Progress:
+def for_this_terminal() -> Board:
     """Bars where stderr is a terminal, lines where it is not."""
-    console = Console(stderr=True)
-    return Bars(console) if console.is_terminal else Lines()
+    return choose(Bars, Lines)
+
+
+def _more(failed: int, seconds_left: float) -> str:
+    return (f", {failed} failed" if failed else "") + (
+        f", about {_duration(seconds_left)} left" if seconds_left >= 1 else ""
+    )
+
+
+def _duration(seconds: float) -> str:
+    """In words as coarse as such guesses are.
+
+    >>> [_duration(seconds) for seconds in (8.2, 200, 9000)]
+    ['8 s', '3 min', '2 h 30 min']
+    """
+    minutes = round(seconds / 60)
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60} min"

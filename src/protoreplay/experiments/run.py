@@ -14,10 +14,12 @@ from protoreplay.evaluation import Count, accuracies
 from protoreplay.experiments.folder import RunFolder
 from protoreplay.experiments.progress import Progress
 from protoreplay.experiments.spec import RunSpec
+from protoreplay.experiments.tensorboard import TensorBoard
 from protoreplay.methods import Method
 from protoreplay.protocols import Stream
 
 LOSSES_PER_TASK = 20
+LOGS = {"tensorboard": TensorBoard}
 
 FEATURES_KEPT = 1 << 26
 """Numbers of test features at most that are kept from task to task: 256 MiB."""
@@ -60,21 +62,25 @@ def evaluate(method: Method[Any], stream: Stream, trained: int, tests: TestSets 
     return counts
 
 
-def execute(spec: RunSpec, path: Path, progress: Progress | None = None) -> list[Count]:
-    """Do the run in the folder `path`, or what is left of it, and return its counts.
+def execute(spec: RunSpec, path: Path, progress: Progress | None = None, log: str | None = None) -> list[Count]:
+    """Do the run in the folder `path`, or what is left of it, and return its counts; `log` is one of `LOGS`.
 
     A finished run is not done again. An unfinished one continues after its last whole task with the same result as
     if it had never stopped; where it was begun under other versions, it starts over, so that a result has one origin.
     """
-    progress = progress or Progress()
+    progress = logged(progress or Progress(), path, log)
     stream = spec.stream()
     folder = RunFolder(path)
     config = spec.config(stream)
     folder.check(config)
     if folder.finished():
+        folder.clean()  # it may have been killed between its last result and its end
         return folder.counts()
     shots = stream.shots()
-    with folder.locked(), one_thread():
+    with folder.locked(), one_thread(), _ended(progress):
+        if folder.finished():  # by another process, between our look at it and our lock
+            folder.clean()
+            return folder.counts()
         if not (folder.exists() and folder.config() == config and folder.shots() == shots):
             folder.start(config, shots)
         method = spec.build(stream)
@@ -82,15 +88,27 @@ def execute(spec: RunSpec, path: Path, progress: Progress | None = None) -> list
         if done:
             method.restore(state)
         tests = TestSets(stream)
-        progress.begin(f"{spec.variant} seed {spec.seed}", len(stream), done)
+        progress.begin(spec.name, len(stream), done)
         for position in range(done + 1, len(stream) + 1):
             counts += _one_task(method, stream, tests, position, folder, progress, counts)
             if position < len(stream):
                 folder.save_checkpoint(position, counts, method.state())
             folder.write_counts(counts)
         folder.clean()
-        progress.end()
     return counts
+
+
+def logged(progress: Progress, path: Path, log: str | None) -> Progress:
+    """`progress`, which also writes the log that is asked for; a `UserError` where a package for it is missing."""
+    return LOGS[log](progress, path) if log else progress
+
+
+@contextlib.contextmanager
+def _ended(progress: Progress) -> Iterator[None]:
+    try:
+        yield
+    finally:
+        progress.end()
 
 
 def _one_task(

@@ -1,13 +1,14 @@
 """What one run is: protocol, method, seed and settings, all resolved and checked before anything is written."""
 
+import itertools
 import platform
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from typing import Any
 
-from protoreplay import methods, protocols
+from protoreplay import devices, methods, protocols
 from protoreplay._version import __version__
 from protoreplay.errors import UserError
 from protoreplay.methods import Method, Problem
@@ -33,6 +34,7 @@ class RunSpec:
         seed: of the draw and of the method.
         evaluation: on test images, or on validation images cut from the training set.
         variant: the method's name with the settings that were given; names the run's folder.
+        device: where to compute, one of `devices.DEVICES`; does not make it another run.
     """
 
     protocol: Protocol
@@ -42,6 +44,12 @@ class RunSpec:
     seed: int
     evaluation: Evaluation
     variant: str
+    device: str = "cpu"
+
+    @property
+    def name(self) -> str:
+        """For people."""
+        return f"{self.variant} seed {self.seed}"
 
     def stream(self) -> Stream:
         """The run's stream of tasks."""
@@ -49,23 +57,32 @@ class RunSpec:
 
     def build(self, stream: Stream) -> Method[Any]:
         """The run's method, having learned nothing."""
-        problem = Problem(stream.image_shape, stream.num_classes, self.seed)
+        problem = Problem(stream.image_shape, stream.num_classes, self.seed, devices.pick(self.device))
         return methods.get(self.method).build(self.method_settings, problem)
 
-    def config(self, stream: Stream) -> dict[str, Any]:
-        """The content of `config.json`: everything needed to repeat the run."""
+    def identity(self, known_classes: list[int]) -> dict[str, Any]:
+        """What makes it this run and no other; `known_classes` of its stream, or of one of another seed."""
         return {
             "protocol": {"name": self.protocol.name, "settings": self.stream_settings.model_dump()},
             "method": {"name": self.method, "settings": self.method_settings.model_dump()},
             "seed": self.seed,
             "evaluation": self.evaluation,
-            "known_classes": stream.known_classes(),
-            "versions": {
-                "protoreplay": __version__,
-                "python": platform.python_version(),
-                **{name: version(name) for name in ("torch", "numpy", "scikit-learn")},
-            },
+            "known_classes": known_classes,
         }
+
+    def config(self, stream: Stream) -> dict[str, Any]:
+        """The content of `config.json`: everything needed to repeat the run, and what it is computed with."""
+        computed_with = versions() | {"device": devices.pick(self.device)}
+        return self.identity(stream.known_classes()) | {"versions": computed_with}
+
+
+def versions() -> dict[str, str]:
+    """Of all that a result may depend on."""
+    return {
+        "protoreplay": __version__,
+        "python": platform.python_version(),
+        **{name: version(name) for name in ("torch", "numpy", "scikit-learn")},
+    }
 
 
 def file_name(text: str) -> str:
@@ -74,10 +91,15 @@ def file_name(text: str) -> str:
 
 
 def resolve(
-    protocol: str, method: str, seed: int, overrides: Mapping[str, Any], evaluation: Evaluation = "test"
+    protocol: str,
+    method: str,
+    seed: int,
+    overrides: Mapping[str, Any],
+    evaluation: Evaluation = "test",
+    device: str = "cpu",
 ) -> RunSpec:
     """The run of one method; each override is a setting of the protocol or of the method."""
-    return resolve_grid(protocol, [method], [seed], overrides, evaluation)[0]
+    return resolve_grid(protocol, [method], [seed], overrides, evaluation, device=device)[0]
 
 
 def resolve_grid(
@@ -86,29 +108,47 @@ def resolve_grid(
     seeds: list[int],
     overrides: Mapping[str, Any],
     evaluation: Evaluation = "test",
+    vary: Mapping[str, Sequence[Any]] | None = None,
+    device: str = "cpu",
 ) -> list[RunSpec]:
-    """The runs of several methods and seeds, seeds outermost.
+    """The runs of several methods and seeds, seeds outermost; with `vary`, for every combination of its values.
 
-    An override applies to the protocol, or else to each of the methods that has such a setting; one that nothing
-    has is a `UserError`.
+    A setting applies to the protocol, or else to each of the methods that has it; one that nothing has is a
+    `UserError`. A method that has none of the varied settings is run once.
     """
+    vary = vary or {}
+    if any(seed < 0 for seed in seeds):
+        raise UserError(f"seed {min(seeds)}: seeds are 0 or above")
+    if twice := sorted(overrides.keys() & vary.keys()):
+        raise UserError(f"{twice[0]} is both set and varied: give one of them")
+    devices.check(device)
     chosen = protocols.get(protocol)
+    variants: dict[str, RunSpec] = {}
+    for values in itertools.product(*vary.values()):
+        settings = {**overrides, **dict(zip(vary, values, strict=True))}
+        for spec in _variants(chosen, method_names, settings, evaluation):
+            variants.setdefault(spec.variant, replace(spec, device=device))
+    return [replace(spec, seed=seed) for seed in dict.fromkeys(seeds) for spec in variants.values()]
+
+
+def _variants(
+    protocol: Protocol, method_names: list[str], overrides: Mapping[str, Any], evaluation: Evaluation
+) -> list[RunSpec]:
+    """One run of each method, of seed 0."""
     fields = {name: methods.get(name).method.Config.model_fields for name in method_names}
-    stream_fields = type(chosen.defaults).model_fields
+    stream_fields = type(protocol.defaults).model_fields
     known = set(stream_fields).union(*fields.values())
     for key in overrides:
         if key not in known:
-            raise unknown("setting", key, sorted(known), f" of {protocol} with {', '.join(method_names)}")
-    if any(seed < 0 for seed in seeds):
-        raise UserError(f"seed {min(seeds)}: seeds are 0 or above")
+            raise unknown("setting", key, sorted(known), f" of {protocol.name} with {', '.join(method_names)}")
 
-    stream_settings = chosen.settings({key: value for key, value in overrides.items() if key in stream_fields})
+    stream_settings = protocol.settings({key: value for key, value in overrides.items() if key in stream_fields})
     specs = []
     for name in fields:
         own = {key: value for key, value in overrides.items() if key in fields[name] and key not in stream_fields}
-        settings = methods.configure(name, chosen, own)
+        settings = methods.configure(name, protocol, own)
         given = {key: overrides[key] for key in sorted(overrides) if key in own or key in stream_fields}
         given |= {"eval": evaluation} if evaluation != "test" else {}
         variant = file_name(",".join([name, *(f"{key}={value}" for key, value in given.items())]))
-        specs += [RunSpec(chosen, stream_settings, name, settings, seed, evaluation, variant) for seed in seeds]
-    return sorted(specs, key=lambda spec: seeds.index(spec.seed))
+        specs.append(RunSpec(protocol, stream_settings, name, settings, 0, evaluation, variant))
+    return specs

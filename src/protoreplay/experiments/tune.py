@@ -11,10 +11,11 @@ from typing import Any
 from protoreplay import methods
 from protoreplay.errors import UserError
 from protoreplay.evaluation import average
-from protoreplay.experiments.grid import execute_grid, run_path
-from protoreplay.experiments.progress import Progress
-from protoreplay.experiments.run import execute
-from protoreplay.experiments.spec import RunSpec, first_seeds, resolve_grid
+from protoreplay.experiments.folder import RunFolder
+from protoreplay.experiments.grid import Engine, execute_grid, here
+from protoreplay.experiments.progress import Board
+from protoreplay.experiments.spec import first_seeds, resolve_grid
+from protoreplay.experiments.work import run_path
 from protoreplay.files import write_whole
 
 TASKS = 2
@@ -28,7 +29,9 @@ class Trial:
     accuracy: float
 
 
-def tune(protocol: str, method: str, seeds: int, root: Path, progress: Progress) -> list[Trial]:
+def tune(
+    protocol: str, method: str, seeds: int, root: Path, board: Board | None = None, engine: Engine = here
+) -> list[Trial]:
     """Run every candidate of the method's grid on the validation streams; the best first, ties in the grid's order.
 
     The runs live in `root` and are continued or reused like any others.
@@ -36,13 +39,15 @@ def tune(protocol: str, method: str, seeds: int, root: Path, progress: Progress)
     search = methods.get(method).search
     if not search:
         raise UserError(f"{method} has no settings to search: {', '.join(searchable())} have")
-    candidates = [dict(zip(search, values, strict=True)) for values in itertools.product(*search.values())]
-    grids = [_grid(protocol, method, seeds, candidate) for candidate in candidates]
-    execute_grid([spec for grid in grids for spec in grid], root, progress)
+    chosen = first_seeds(seeds, "validation")
+    specs = resolve_grid(protocol, [method], chosen, {"tasks": TASKS}, "validation", vary=search)
+    execute_grid(specs, root, board, engine)
     trials = []
-    for candidate, grid in zip(candidates, grids, strict=True):
-        scores = [average(execute(spec, run_path(root, spec))) for spec in grid]
-        trials.append(Trial(candidate, statistics.mean(scores)))
+    for candidate in itertools.product(*search.values()):
+        settings = dict(zip(search, candidate, strict=True))
+        own = [spec for spec in specs if spec.method_settings.model_dump().items() >= settings.items()]
+        scores = [average(RunFolder(run_path(root, spec)).counts()) for spec in own]
+        trials.append(Trial(settings, statistics.mean(scores)))
     return sorted(trials, key=lambda trial: -trial.accuracy)
 
 
@@ -62,8 +67,3 @@ def add_to(path: Path, protocol: str, method: str, trials: list[Trial], seeds: i
 def searchable() -> list[str]:
     """The methods with something to search."""
     return [name for name, recipe in methods.REGISTRY.items() if recipe.search]
-
-
-def _grid(protocol: str, method: str, seeds: int, candidate: Mapping[str, Any]) -> list[RunSpec]:
-    chosen = first_seeds(seeds, "validation")
-    return resolve_grid(protocol, [method], chosen, {"tasks": TASKS, **candidate}, "validation")

@@ -53,7 +53,7 @@ class VPRConfig(AugmentationSettings):
     """VPR steps on the layer after it was whitened, in every task."""
     lr: float = Field(0.003, gt=0)
     """Adam's learning rate, times the layer's own scale."""
-    shots: int = Field(5, ge=1)
+    episode_shots: int = Field(5, ge=1)
     """Support and query views, each, of a class in a step."""
     replay: Literal["samples", "means", "images"] = "samples"
     """How old classes come back in a step: samples of their prototypes, the means alone, views of stored images."""
@@ -194,7 +194,7 @@ class VPR(Method[VPRConfig]):
 
     def _episodes(self, old: int, pools: list[Tensor], root: Tensor, random: torch.Generator) -> layers.Episode:
         """Views of the new prototypes' images; for each of the `old` first ones what `replay` says."""
-        means, shots = self.prototypes.of(0).mean[:old, None], self.config.shots
+        means, shots = self.prototypes.of(0).mean[:old, None], self.config.episode_shots
         if self.config.replay == "images":
             classes = self.prototypes.of(0).classes[:old].tolist()
             rows = [(self.memory.classes == label) for label in classes]

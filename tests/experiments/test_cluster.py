@@ -1,0 +1,122 @@
+import secrets
+import subprocess
+import sys
+import time
+
+import pytest
+
+from protoreplay.data import catalog
+from protoreplay.errors import UserError
+from protoreplay.experiments.grid import execute_grid
+from protoreplay.experiments.spec import resolve_grid
+
+from .grids import Bench, results
+
+pytest.importorskip("ray", reason="the package ray is not installed")
+
+from protoreplay.experiments.cluster import Cluster, _has
+
+METHODS, SETTINGS = ["sgd", "nearest-mean"], {"tasks": 3, "epochs": 2}
+
+
+# Two nodes, each with room for one run: the first has the datasets in its cache, the second has none and can be lost.
+# In a process of their own, because Ray reads its environment once.
+NODES = """
+import sys
+
+from ray.cluster_utils import Cluster
+
+full, empty = ({"num_cpus": 1, "env_vars": {"PROTOREPLAY_DATA": place}} for place in sys.argv[1:])
+cluster = Cluster(initialize_head=True, head_node_args=full | {"include_dashboard": False})
+second = cluster.add_node(**empty)
+print(cluster.address, flush=True)
+sys.stdin.readline()
+cluster.remove_node(second, allow_graceful=False)
+print("lost", flush=True)
+sys.stdin.readline()
+cluster.shutdown()
+"""
+
+
+@pytest.fixture
+def nodes(tmp_path, monkeypatch, small_cache):
+    token = tmp_path / "token"  # of our own: nobody else gets in, and the user's is left alone
+    token.write_text(secrets.token_hex(32))
+    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+    monkeypatch.setenv("RAY_AUTH_MODE", "token")
+    monkeypatch.setenv("RAY_AUTH_TOKEN_PATH", str(token))
+    words = [sys.executable, "-c", NODES, str(small_cache), str(tmp_path / "empty")]
+    process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    yield process
+    process.communicate("\n\n", timeout=120)
+
+
+def next_line(process):
+    line = process.stdout.readline().strip()
+    assert line, process.stderr.read()
+    return line
+
+
+def bench(place, protocol, methods, seeds, settings, address):
+    words = [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
+    words += ["--engine", "ray", "--address", address]
+    return Bench(place, protocol, "--methods", ",".join(methods), "--seeds", str(seeds), *words)
+
+
+def test_counts_are_those_of_the_local_engine_also_after_a_node_is_lost(tmp_path, nodes):
+    execute_grid(resolve_grid("split-cifar10", METHODS, [0, 1], SETTINGS), tmp_path / "local")
+    address = next_line(nodes)
+    on_ray = bench(tmp_path / "a", "split-cifar10", METHODS, 2, SETTINGS, address)
+    process = on_ray.start()
+    longer = {"tasks": 4, "epochs": 80, "samples": 10}
+    execute_grid(resolve_grid("split-digits", ["vpr"], [0, 1, 2, 3], longer), tmp_path / "longer")
+    out, err = process.communicate(timeout=240)
+    assert process.returncode == 0, err
+    assert out.startswith("method ")
+    assert results(on_ray.root) == results(tmp_path / "local")
+
+    on_ray = bench(tmp_path / "b", "split-digits", ["vpr"], 4, longer, address)
+    process = on_ray.start()
+    while not on_ray.finished():
+        assert process.poll() is None, process.communicate()[1]
+        time.sleep(0.01)
+    time.sleep(0.7)  # until both nodes are at the next two
+    nodes.stdin.write("\n")
+    nodes.stdin.flush()
+    assert next_line(nodes) == "lost"
+    assert len(on_ray.finished()) < 4
+    _, err = process.communicate(timeout=240)
+    assert process.returncode == 0, err
+    assert "once more" in err, "the node was lost while it did nothing: nothing was tested"
+    assert results(on_ray.root) == results(tmp_path / "longer")
+
+
+@pytest.mark.parametrize(
+    ("address", "why"),
+    [("127.0.0.1:1", "Connection refused"), ("somewhere", "write auto, HOST:PORT or ray://HOST:PORT")],
+)
+def test_a_cluster_that_is_not_there_is_one_line(tmp_path, address, why):
+    with pytest.raises(UserError, match=f"no Ray cluster at {address}: .*{why}"):
+        execute_grid(resolve_grid("split-digits", ["sgd"], [0], {}), tmp_path, engine=Cluster(address, 1, 1.0, 0.0))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_run_needs_something_of_the_cluster():
+    with pytest.raises(UserError, match="a run needs --cpus-per-run or --gpus-per-run above 0"):
+        Cluster(None, 1, 0.0, 0.0)
+
+
+def test_a_node_uses_its_own_data_only_if_it_is_the_same_and_whole(tmp_path, small_cache, monkeypatch):
+    same = tuple(sorted(catalog.cache_file("cifar10").read().digests.items()))
+    other = tuple((key, "0" * 64) for key, _ in same)
+    found = _has.__wrapped__  # as in a new process
+    assert found("cifar10", same)
+    assert not found("cifar10", other)
+    assert not found("mnist", same)
+    assert not found("photos", ())
+    monkeypatch.setenv("PROTOREPLAY_DATA", str(tmp_path))
+    assert not found("cifar10", same)
+    damaged = bytearray((small_cache / "cifar10.safetensors").read_bytes())
+    damaged[-1] ^= 1
+    (tmp_path / "cifar10.safetensors").write_bytes(damaged)
+    assert not found("cifar10", same)
