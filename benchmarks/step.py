@@ -2,11 +2,12 @@
 
 The bare step is a forward and a backward pass and an optimiser step of the method's own network, for each batch of
 images that the method's step sends through it with gradients: of VPR with fused replay, the new images and then the
-memory. Both take turns, one step each, and a ratio is the median over these pairs, so that a slow moment of the machine
-hits both. LeNet on random images of CIFAR's size; every task brings ten images of each of its classes, and the memory
-holds one of each. The new task brings one class. Where there are more past tasks than classes, classes come back.
+memory. Both take turns, one step each, and a ratio is the median over these pairs, so that a slow moment of the
+machine hits both. Times are of the processor, not of the wall; the one printed is of the last bare step. LeNet on
+random images of CIFAR's size; every task brings ten images of each of its classes, and the memory holds one of each.
+The new task brings one class. Where there are more past tasks than classes, classes come back.
 
-    python benchmarks/step.py [--classes 10,100,1000] [--tasks 5,9,50] [--seconds 6]
+    python benchmarks/step.py [--classes 10,100,1000] [--tasks 5,9,50] [--seconds 6] [--only vpr,ewc]
 """
 
 import argparse
@@ -106,13 +107,13 @@ def main() -> None:
     parser.add_argument("--classes", default="10,100,1000")
     parser.add_argument("--tasks", default="5,9,50")
     parser.add_argument("--seconds", type=float, default=6.0, help="for each ratio, but three pairs at least")
-    parser.add_argument("--only", default="", help="the beginning of the names of methods")
+    parser.add_argument("--only", default="", help="the beginnings of the names wanted")
     options = parser.parse_args()
     torch.set_num_threads(1)
     print(f"{'':24}{'classes':>8}{'past':>6}  {'images':<20}{'bare, ms':>9}{'step / bare':>12}{'pairs':>7}")
     sizes = [[int(number) for number in text.split(",")] for text in (options.classes, options.tasks)]
     for (case, (name, settings)), classes, tasks in itertools.product(CASES.items(), *sizes):
-        if not case.startswith(options.only):
+        if not case.startswith(tuple(options.only.split(","))):
             continue
         # Of evenly growing prototype sets, the sum of squares.
         if name == "vpr-paper" and len(settings) < 2 and 50 * max(classes, tasks) ** 2 * tasks / 3 > LARGEST:
