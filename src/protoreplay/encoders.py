@@ -167,7 +167,7 @@ class Dictionary(nn.Module):
         width: numbers of an image in the end.
     """
 
-    GRID, THRESHOLD, CONTRAST, RIDGE = 3, 0.75, 10.0, 0.1
+    GRID, THRESHOLD, CONTRAST, RIDGE = 3, 1.0, 10.0, 0.1
     PATCHES, ROUNDS, COPIES = 20_000, 15, 1_000
 
     filters: Tensor

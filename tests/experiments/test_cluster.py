@@ -69,13 +69,13 @@ def test_counts_are_those_of_the_local_engine_also_after_a_node_is_lost(tmp_path
     on_ray = bench(tmp_path / "a", "split-cifar10", METHODS, 2, SETTINGS, address)
     process = on_ray.start()
     longer = {"tasks": 4, "epochs": 80, "samples": 10}
-    execute_grid(resolve_grid("split-digits", ["vpr"], [0, 1, 2, 3], longer), tmp_path / "longer")
+    execute_grid(resolve_grid("split-digits", ["vpr-paper"], [0, 1, 2, 3], longer), tmp_path / "longer")
     out, err = process.communicate(timeout=240)
     assert process.returncode == 0, err
     assert out.startswith("method ")
     assert results(on_ray.root) == results(tmp_path / "local")
 
-    on_ray = bench(tmp_path / "b", "split-digits", ["vpr"], 4, longer, address)
+    on_ray = bench(tmp_path / "b", "split-digits", ["vpr-paper"], 4, longer, address)
     process = on_ray.start()
     while not on_ray.finished():
         assert process.poll() is None, process.communicate()[1]

@@ -159,19 +159,19 @@ def test_checking_a_grid_makes_one_stream_for_all_seeds(tmp_path, monkeypatch):
 
 def test_varied_settings_make_a_grid():
     specs = resolve_grid(
-        "split-digits", ["vpr", "sgd"], [0, 1], {"tasks": 2}, vary={"tau": ["1", "2"], "shots": ["5", "6"]}
+        "split-digits", ["vpr-paper", "sgd"], [0, 1], {"tasks": 2}, vary={"tau": ["1", "2"], "shots": ["5", "6"]}
     )
     assert [spec.variant for spec in specs if spec.seed == 1] == [
-        "vpr,shots=5,tasks=2,tau=1",
+        "vpr-paper,shots=5,tasks=2,tau=1",
         "sgd,shots=5,tasks=2",
-        "vpr,shots=6,tasks=2,tau=1",
+        "vpr-paper,shots=6,tasks=2,tau=1",
         "sgd,shots=6,tasks=2",
-        "vpr,shots=5,tasks=2,tau=2",
-        "vpr,shots=6,tasks=2,tau=2",
+        "vpr-paper,shots=5,tasks=2,tau=2",
+        "vpr-paper,shots=6,tasks=2,tau=2",
     ]
     assert [spec.seed for spec in specs] == [0] * 6 + [1] * 6
     with pytest.raises(UserError, match="tau is both set and varied"):
-        resolve_grid("split-digits", ["vpr"], [0], {"tau": 1}, vary={"tau": ["1"]})
+        resolve_grid("split-digits", ["vpr-paper"], [0], {"tau": 1}, vary={"tau": ["1"]})
 
 
 def test_specs_go_to_other_processes_with_one_protocol_for_all():

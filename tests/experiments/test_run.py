@@ -22,7 +22,7 @@ SPAWNER = multiprocessing.get_context("forkserver")
 SPAWNER.set_forkserver_preload(["protoreplay.experiments.run", "sklearn.datasets", "torch._dynamo"])
 
 
-def small(seed=0, method="vpr", **settings):
+def small(seed=0, method="vpr-paper", **settings):
     return resolve("split-digits", method, seed, {**SMALL, **settings})
 
 
@@ -33,7 +33,7 @@ def files(path):
 def test_a_run_is_the_library_loop_written_down(tmp_path):
     counts = execute(small(), tmp_path / "run")
     stream = make_stream("split-digits", tasks=4)
-    method = make_method("vpr", stream, epochs=4, dim=8, samples=4)
+    method = make_method("vpr-paper", stream, epochs=4, dim=8, samples=4)
     expected = []
     for task in stream:
         method.learn(task)
@@ -242,15 +242,15 @@ def test_a_grid_checks_all_folders_before_it_starts(tmp_path):
 
 
 def test_overrides_go_to_whoever_has_the_setting():
-    vpr, sgd = resolve_grid("split-digits", ["vpr", "sgd"], [0], {"tau": "2", "shots": "5"})
+    vpr, sgd = resolve_grid("split-digits", ["vpr-paper", "sgd"], [0], {"tau": "2", "shots": "5"})
     assert vpr.method_settings.tau == 2.0
     assert vpr.stream_settings.shots == sgd.stream_settings.shots == 5
-    assert (vpr.variant, sgd.variant) == ("vpr,shots=5,tau=2", "sgd,shots=5")
+    assert (vpr.variant, sgd.variant) == ("vpr-paper,shots=5,tau=2", "sgd,shots=5")
     with pytest.raises(UserError, match="unknown setting 'tau' of split-digits with sgd"):
         resolve_grid("split-digits", ["sgd"], [0], {"tau": "2"})
 
 
 def test_the_protocol_prescribes_and_the_user_overrides():
-    assert small(method="vpr").method_settings.budget == 10
-    assert resolve("permuted-digits", "vpr", 0, {}).method_settings.encoder == "mlp-small"
-    assert resolve("permuted-digits", "vpr", 0, {"encoder": "conv-small"}).method_settings.encoder == "conv-small"
+    assert small(method="vpr-paper").method_settings.budget == 10
+    assert resolve("permuted-digits", "vpr-paper", 0, {}).method_settings.encoder == "mlp-small"
+    assert resolve("permuted-digits", "vpr-paper", 0, {"encoder": "conv-small"}).method_settings.encoder == "conv-small"

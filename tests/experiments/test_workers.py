@@ -19,7 +19,7 @@ from .grids import Bench, kill_group, results, workers
 KILLS = int(os.environ.get("PROTOREPLAY_KILLS", "0"))
 """With it, the whole of what must hold: so many kills of a grid of all methods with 3 seeds, in several minutes."""
 
-METHODS, SEEDS = ["vpr", "sgd", "nearest-mean"], 2
+METHODS, SEEDS = ["vpr-paper", "sgd", "nearest-mean"], 2
 SETTINGS = {"tasks": "4", "epochs": "6", "samples": "4"}
 WORDS = [word for key, value in SETTINGS.items() for word in ("--set", f"{key}={value}")]
 SPECS = resolve_grid("split-digits", METHODS, list(range(SEEDS)), SETTINGS)

@@ -9,7 +9,7 @@ from protoreplay.methods import REGISTRY, Problem
 SHAPE, CLASSES = (1, 8, 8), 10
 QUICK = {"encoder": "conv-small", "epochs": 3, "dim": 6, "samples": 3, "budget": 4}
 QUICK |= {"filters": 30, "patch": 4, "latent": 12, "views": 1, "steps": 5}
-QUICK |= {"augment_shift": 0, "augment_flip": False, "augment_colour": 0.0}
+QUICK |= {"augment_shift": 0, "augment_flip": False, "augment_colour": 0.0, "augment_erase": 0.0}
 
 
 def build(name, seed=0, **settings):

@@ -10,7 +10,7 @@ from protoreplay.methods.vpr import VPR, VPRConfig
 from protoreplay.protocols import Task
 
 PLAIN = {"filters": 20, "patch": 4, "latent": 12, "views": 1, "augment_shift": 0, "augment_flip": False}
-PLAIN |= {"augment_colour": 0.0}
+PLAIN |= {"augment_colour": 0.0, "augment_erase": 0.0}
 TASKS = [toy_task(1, (0, 1), shots=10), toy_task(2, (2,), shots=10), toy_task(3, (3, 4), shots=10)]
 
 

@@ -25,7 +25,7 @@ _STRENGTHS = {
 }
 # What validation streams chose for VPR. Digits are too small to be shifted, and not themselves when mirrored; where
 # pixels come in any order there are no neighbours to look at.
-_NO_VIEWS = {"views": 1, "augment_shift": 0, "augment_flip": False, "augment_colour": 0.0}
+_NO_VIEWS = {"views": 1, "augment_shift": 0, "augment_flip": False, "augment_colour": 0.0, "augment_erase": 0.0}
 _VPR_DIGITS = {"patch": 4, "latent": 100, **_NO_VIEWS}
 _VPR_ANY_ORDER = {"body": "pixels", "prototypes": "sqrt", "ridge": 10.0, "steps": 0, **_NO_VIEWS}
 _COLUMNS = ("permuted-mnist", "split-cifar10", "split-mini-imagenet")

@@ -41,8 +41,10 @@ class VPRConfig(AugmentationSettings):
     """Views are shifted by up to this many pixels in each direction; what comes in is the reflected border."""
     augment_flip: bool = True
     """Every second view is mirrored left and right."""
-    augment_colour: float = Field(0.6, ge=0, le=1)
+    augment_colour: float = Field(0.8, ge=0, le=1)
     """Brightness, contrast and, of colour images, saturation of views change by a factor of up to 1 +- this."""
+    augment_erase: float = Field(0.2, ge=0, le=1)
+    """Side of a grey square that hides a random part of each view, as a share of the image's side."""
     prototypes: Annotated[int, Field(ge=1)] | Literal["sqrt"] = 1
     """Prototypes of a class in a task, or `sqrt`: as many as the square root of its images."""
     weighting: Literal["covariance", "variances", "none"] = "covariance"
