@@ -32,7 +32,7 @@ def decode(file: Path | BinaryIO, *sizes: int) -> list[npt.NDArray[np.uint8]]:
         with Image.open(file, formats=_formats()) as image:
             image.draft(None, (2 * max(sizes), 2 * max(sizes)))
             picture = _to_rgb(ImageOps.exif_transpose(image))
-        return [np.asarray(ImageOps.fit(picture, (size, size), FILTER)).transpose(2, 0, 1) for size in sizes]
+        return [square(picture, size) for size in sizes]
     except UnidentifiedImageError:
         raise UserError("not a picture of a known format") from None
     except Image.DecompressionBombError:
@@ -40,6 +40,11 @@ def decode(file: Path | BinaryIO, *sizes: int) -> list[npt.NDArray[np.uint8]]:
     except Exception as error:  # what a broken file makes the many decoders raise is not documented
         why = " ".join(str(getattr(error, "strerror", None) or error).split())
         raise UserError(f"unreadable ({why or type(error).__name__})") from None
+
+
+def square(picture: Image.Image, size: int) -> npt.NDArray[np.uint8]:
+    """The central square of an RGB picture, uint8, 3 x size x size."""
+    return np.asarray(ImageOps.fit(picture, (size, size), FILTER)).transpose(2, 0, 1)
 
 
 def in_threads(work: Callable[[T], R], items: Iterable[T], done: Callable[[int], None]) -> list[R]:
