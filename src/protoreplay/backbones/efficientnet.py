@@ -25,7 +25,7 @@ _STAGES = (
 # Factors of channels and of blocks.
 SCALES = {"lite0": (1.0, 1.0), "lite1": (1.0, 1.1), "lite2": (1.1, 1.2)}
 CHANNELS, CLASSES = 1280, 1000
-SOFTNESS, SHARE = 2.0, 0.25
+SOFTNESS, SHARE = 2.0, 0.1
 """Temperature of the probabilities among the features, and their weight; chosen on CIFAR-10's training images."""
 
 

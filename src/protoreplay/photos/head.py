@@ -19,7 +19,7 @@ Singles = npt.NDArray[np.float32]
 
 SHRINKAGE = 1.0
 """Mean variance of all dimensions that is added to each; chosen on CIFAR-10's training images (docs/photos.md)."""
-BACKGROUND = 0.5
+BACKGROUND = 0.3
 """Share of the distance from the centre of all classes that a photo is forgiven: what is odd in every respect is far
 from all classes, and no news; chosen like `SHRINKAGE`."""
 TYPICAL_RATIO = 26.0
