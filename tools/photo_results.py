@@ -1,6 +1,6 @@
 """Measure the photo classifier on real photos and record it under results/photos/.
 
-python tools/photo_results.py cifar|unknown|mini|onnx ...        (PROTOREPLAY_DATA has cifar10, mnist, mini-imagenet)
+python tools/photo_results.py cifar|unknown|mini|onnx|kill ...        (PROTOREPLAY_DATA has cifar10, mnist, mini-imagenet)
 
 Every number comes from the commands themselves (`learn`, `evaluate`, `export`), called in this process on folders of
 PNGs that are written first, in a temporary folder; draws of photos are fixed by their number.
@@ -10,6 +10,7 @@ import contextlib
 import io
 import json
 import os
+import subprocess
 import sys
 import tempfile
 import time
@@ -134,7 +135,28 @@ def write_strange(folder: Path) -> None:
         noise = random.integers(0, 256, (size, size, 3), dtype=np.uint8)
         Image.fromarray(noise).save(folder / "noise" / f"{i:03}.png")
         page = Image.new("RGB", (200, 200), "white")
-        words = ["teach", "it", "a", "few", "photos", "of", "each", "thing", "and", "it", "will", "tell", "them", "apart", "or", "say", "so", "when", "it", "cannot"]
+        words = [
+            "teach",
+            "it",
+            "a",
+            "few",
+            "photos",
+            "of",
+            "each",
+            "thing",
+            "and",
+            "it",
+            "will",
+            "tell",
+            "them",
+            "apart",
+            "or",
+            "say",
+            "so",
+            "when",
+            "it",
+            "cannot",
+        ]
         for line in range(12):
             ImageDraw.Draw(page).text((5, 4 + 16 * line), " ".join(random.choice(words, 6)), fill="black")
         page.save(folder / "text" / f"{i:03}.png")
@@ -186,6 +208,27 @@ def onnx(root: Path) -> dict:
         "probability_difference": float(largest),
         "familiarity": float(close),
     }
+
+
+def kill(root: Path) -> dict:
+    """`learn` killed at twenty moments spread at random over its whole run, and twenty more around its end."""
+    write_cifar(root)
+    command("learn", root / "old", root / "draw-0" / "cat", "--class", "cat", "--encoder", "lite0")
+    old = (root / "old").read_bytes()
+    words = [sys.executable, "-m", "protoreplay.cli", "learn", root / "m", root / "draw-0" / "dog", "--class", "dog"]
+    random, found, seconds = np.random.default_rng(0), {"old": 0, "new": 0}, 0.0
+    for number in range(41):
+        (root / "m").write_bytes(old)
+        started = time.perf_counter()
+        process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        if number:
+            time.sleep(seconds * (random.uniform(0, 1) if number <= 20 else random.uniform(0.8, 1.1)))
+            process.kill()
+        process.wait()
+        seconds = seconds or time.perf_counter() - started
+        if number:
+            found["new" if "dog" in Classifier.load(root / "m").model.concepts else "old"] += 1
+    return {**found, "seconds_of_one": seconds}
 
 
 def main() -> None:

@@ -51,6 +51,7 @@ def learn(
     """Teach the photos of a folder: new classes are added, known ones refined. MODEL is made if it is not there."""
     from protoreplay.photos import listing, modelfile
 
+    modelfile.check_place(path)
     photos = listing.classes(folder, only)
     classifier = _open(path, encoder, not no_cache)
     classifier.configure(unknown, keep)

@@ -1,7 +1,7 @@
 """The classifier on feature vectors, in the manner of scikit-learn."""
 
 import hashlib
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -26,17 +26,16 @@ class PrototypeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     ['right', 'low']
 
     Args:
-        transform: `root` takes signed square roots of unit length first, as is best for features of networks; `none`
-            takes the vectors as they are.
+        root: take signed square roots of unit length first, as is best for features of networks.
     """
 
     classes_: npt.NDArray[Any]
     concepts_: dict[Any, Concept]
     head_: head.Head
 
-    def __init__(self, transform: Literal["none", "root"] = "none") -> None:
+    def __init__(self, root: bool = False) -> None:
         """Keep the settings."""
-        self.transform = transform
+        self.root = root
 
     def fit(self, X: npt.ArrayLike, y: npt.ArrayLike) -> Self:  # noqa: N803
         """Learn samples, N x D, with their classes, N, and nothing else."""
@@ -64,15 +63,13 @@ class PrototypeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return answers
 
     def _learn(self, X: npt.ArrayLike, y: npt.ArrayLike, classes: Any, reset: bool) -> Self:  # noqa: N803
-        if self.transform not in ("none", "root"):
-            raise ValueError(f"transform={self.transform!r}: 'none' or 'root'")
         vectors, labels = validate_data(self, X, y, reset=reset, dtype=np.float64)
         check_classification_targets(labels)
         known = [] if reset else [self.classes_]
         given = [] if classes is None else [np.asarray(classes)]
         self.classes_ = unique_labels(labels, *known, *given)
         concepts = {} if reset else dict(self.concepts_)
-        rows = rooted(vectors) if self.transform == "root" else vectors
+        rows = rooted(vectors) if self.root else vectors
         for label in np.unique(labels):
             own = rows[labels == label]
             concept = Concept.of(own, [_key(row) for row in own])
@@ -88,7 +85,7 @@ class PrototypeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _nearness(self, X: npt.ArrayLike) -> npt.NDArray[np.float32]:  # noqa: N803
         check_is_fitted(self)
         vectors = validate_data(self, X, reset=False, dtype=np.float64)
-        return self.head_.scores(rooted(vectors) if self.transform == "root" else vectors)[0]
+        return self.head_.scores(rooted(vectors) if self.root else vectors)[0]
 
 
 def _key(row: Vectors) -> int:

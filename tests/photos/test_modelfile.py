@@ -68,14 +68,16 @@ def test_every_cut_and_many_flips_are_noticed():
         changed = bytearray(content)
         changed[place] ^= 1 << random.integers(8)
         spoilt.append(bytes(changed))
+    refusals = []
     for one in spoilt:
         try:
             back = modelfile.loads(one, "spoilt")
         except UserError as error:
-            assert re.search("is damaged|is not a model", str(error))
-            assert "\n" not in str(error)
+            refusals.append(str(error))
         else:  # spaces behind the header, for one, mean nothing
             assert modelfile.dumps(back) == content
+    assert len(refusals) > 330
+    assert all(re.fullmatch("spoilt is (damaged|not a model).*", line) for line in refusals)
 
 
 def test_an_older_file_opens_and_a_newer_one_is_refused():
@@ -110,6 +112,7 @@ def _add(path, number):
         modelfile.save(model.learn({f"class {number}": Concept.of(np.ones((1, 6)), [number])}), path)
 
 
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_many_writers_lose_nothing(tmp_path):
     path = tmp_path / "m"
     modelfile.save(replace(a_model(), history=()), path)

@@ -88,11 +88,16 @@ def loads(content: bytes, name: str) -> Model:
         raise UserError(f"{name} is damaged ({error}): use a copy of it") from None
 
 
+def check_place(path: Path) -> None:
+    """A `UserError` if a file cannot be made there."""
+    if not path.parent.is_dir():
+        raise UserError(f"{path.parent} is not a folder: make it first")
+
+
 @contextlib.contextmanager
 def locked(path: Path, say: Callable[[str], None]) -> Iterator[None]:
     """Hold a model's file against other processes that change it; readers need no lock."""
-    if not path.parent.is_dir():
-        raise UserError(f"{path.parent} is not a folder: make it first")
+    check_place(path)
     lock = filelock.FileLock(path.with_name(f".{path.name}.lock"))
     try:
         held = lock.acquire(timeout=0)

@@ -25,7 +25,7 @@ def as_csv(answer: "Answer") -> str:
     """The values of `COLUMNS`; `label` is empty for "I don't know", `nearest` is not."""
     best = answer.choices[0] if answer.choices else None
     line = io.StringIO()
-    values = (f"{best.probability:.4f}", best.label, f"{answer.familiarity:.4f}") if best else ("", "", "")
+    values = (f"{best.probability:.4f}", best.label, f"{answer.familiarity:.5g}") if best else ("", "", "")
     csv.writer(line, lineterminator="").writerow([answer.photo, answer.label or "", *values, answer.error])
     return line.getvalue()
 
@@ -35,11 +35,16 @@ def as_json(answer: "Answer") -> str:
     if answer.error:
         return json.dumps({"photo": answer.photo, "error": answer.error})
     choices = [
-        {"label": choice.label, "probability": round(choice.probability, 6), "distance": round(choice.distance, 4)}
+        {"label": choice.label, "probability": round(choice.probability, 6), "distance": _short(choice.distance)}
         for choice in answer.choices
     ]
-    about = {"photo": answer.photo, "label": answer.label, "familiarity": round(answer.familiarity, 4)}
+    about = {"photo": answer.photo, "label": answer.label, "familiarity": _short(answer.familiarity)}
     return json.dumps({**about, "choices": choices}, ensure_ascii=False)
+
+
+def _short(number: float) -> float:
+    """To five digits: the rest is noise."""
+    return float(f"{number:.5g}")
 
 
 FORMATS: dict[str, Callable[["Answer"], str]] = {"text": as_text, "csv": as_csv, "json": as_json}
