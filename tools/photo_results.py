@@ -1,6 +1,6 @@
 """Measure the photo classifier on real photos and record it under results/photos/.
 
-python tools/photo_results.py cifar|unknown|mini|onnx|kill ...        (PROTOREPLAY_DATA has cifar10, mnist, mini-imagenet)
+python tools/photo_results.py cifar|unknown|mini|onnx|kill ...   (the cache has cifar10, mnist and mini-imagenet)
 
 Every number comes from the commands themselves (`learn`, `evaluate`, `export`), called in this process on folders of
 PNGs that are written first, in a temporary folder; draws of photos are fixed by their number.
@@ -197,7 +197,7 @@ def onnx(root: Path) -> dict:
     classifier = Classifier.load(root / "model", cache=False)
     same, largest, close = 0, 0.0, 0.0
     for photo, answer in zip(photos, classifier.predict(photos, top=10), strict=True):
-        pixels = pictures.decode(photo, classifier.encoder.size)[0][None]
+        pixels = pictures.decode(photo, classifier.encoder.size, detail=1)[0][None]
         label, probabilities, familiarity = (value[0] for value in session.run(None, {"pixels": pixels}))
         same += (None if label < 0 else names[label]) == answer.label
         largest = max(largest, *(abs(probabilities[names.index(c.label)] - c.probability) for c in answer.choices))

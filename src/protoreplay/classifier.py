@@ -17,6 +17,8 @@ from protoreplay.photos.head import familiarity
 from protoreplay.photos.model import Model, checked_names
 
 UNDO_STEPS = 20
+BATCH = 128
+"""Photos that are compared with many classes at once."""
 Tell = Callable[[int], None]
 Warned = advice.Collision | advice.Misplaced | str
 
@@ -197,9 +199,9 @@ class Classifier:
                     cache.flush()
 
     @staticmethod
-    def answer(photos: Iterable[Embedded], model: Model, top: int = 3, batch: int = 64) -> Iterator[Answer]:
+    def answer(photos: Iterable[Embedded], model: Model, top: int = 3) -> Iterator[Answer]:
         """Answers of a model to embedded photos; with many classes, several at once are much faster than one by one."""
-        batch = batch if len(model.concepts) > 256 else 8
+        batch = BATCH if len(model.concepts) > 256 else 8
         waiting: list[Embedded] = []
         for photo in photos:
             waiting.append(photo)

@@ -22,16 +22,17 @@ R = TypeVar("R")
 FILTER = Image.Resampling.LANCZOS
 
 
-def decode(file: Path | BinaryIO, *sizes: int) -> list[npt.NDArray[np.uint8]]:
+def decode(file: Path | BinaryIO, *sizes: int, detail: int = 2) -> list[npt.NDArray[np.uint8]]:
     """The picture upright, its central square, at each of `sizes`: uint8, 3 x size x size.
 
-    Large JPEGs are decoded at a fraction of their size, but at least twice the largest asked for. A `UserError` for
-    what is not a picture, or has so many pixels that it can only be meant to fill the memory.
+    Large JPEGs are decoded at a fraction of their size, but at least `detail` times the largest asked for. A
+    `UserError` for what is not a picture, or has so many pixels that it can only be meant to fill the memory.
     """
     try:
         with Image.open(file, formats=_formats()) as image:
-            image.draft(None, (2 * max(sizes), 2 * max(sizes)))
-            picture = _to_rgb(ImageOps.exif_transpose(image))
+            image.draft(None, (detail * max(sizes), detail * max(sizes)))
+            ImageOps.exif_transpose(image, in_place=True)
+            picture = _to_rgb(image)
         return [square(picture, size) for size in sizes]
     except UnidentifiedImageError:
         raise UserError("not a picture of a known format") from None
@@ -81,4 +82,5 @@ def _to_rgb(image: Image.Image) -> Image.Image:
         # The colours below transparent pixels are arbitrary: show them as a page would.
         image = image.convert("RGBA")
         image = Image.alpha_composite(Image.new("RGBA", image.size, "white"), image)
-    return image.convert("RGB")
+    image.load()
+    return image if image.mode == "RGB" else image.convert("RGB")

@@ -4,6 +4,7 @@ Prototypes are compared in one metric, each dimension weighted by the inverse of
 shrunk towards the mean over dimensions: per-class variances of ten photos are too uncertain to answer with.
 """
 
+import functools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import threadpoolctl
 
 from protoreplay.photos.concepts import Concept, Floats
 
@@ -70,7 +72,9 @@ class Head:
         """For features N x D: twice the log-likelihoods up to a number for each photo, N x K, and distances from the
         centre, N. A squared distance from a class is the second minus the first."""
         seen = (features - self.centre).astype(np.float32)
-        nearness = seen @ self.directions.T
+        # All cores are busy embedding: more threads here would only wait for each other.
+        with _threads().limit(limits=1, user_api="blas"):
+            nearness = seen @ self.directions.T
         nearness *= 2
         nearness -= self.offsets
         return nearness, np.square(seen) @ self.weight
@@ -85,6 +89,11 @@ class Head:
             return -math.inf
         quantile = NormalDist().inv_cdf(false_alarms)
         return self.calibration.familiar_mean + quantile * self.calibration.familiar_std
+
+
+@functools.cache
+def _threads() -> threadpoolctl.ThreadpoolController:
+    return threadpoolctl.ThreadpoolController()
 
 
 def familiarity(nearness: Singles | Floats, from_centre: Singles | Floats) -> npt.NDArray[np.floating]:
