@@ -3,6 +3,7 @@ import pytest
 from photos import fakes
 
 from protoreplay import Classifier, UserError
+from protoreplay.classifier import nearest_kept
 from protoreplay.photos.feature_cache import FeatureCache
 from protoreplay.photos.ledger import entries
 
@@ -154,6 +155,17 @@ def test_nothing_of_a_photo_is_kept_unless_asked(tiny, folder):
         assert entry.photos == 5
         assert entry.first > 0
         assert 0.3 < entry.spread < 3
+
+
+def test_the_nearest_kept_photo_explains_an_answer(tiny, folder):
+    classifier = Classifier(tiny, keep=2)
+    asked = half(folder, False)["blue"][0]
+    (photo,) = classifier.embed([asked])
+    assert nearest_kept(photo, classifier.model) is None
+    classifier.learn(half(folder, True))
+    name, thumbnail = nearest_kept(photo, classifier.model)
+    assert name == "blue"
+    assert thumbnail in classifier.model.concepts["blue"].thumbnails.values()
 
 
 @pytest.mark.parametrize(("setting", "value"), [("unknown", -0.1), ("unknown", 0.6), ("keep", -1), ("keep", 10**6)])

@@ -276,6 +276,20 @@ def answers(photos: Sequence[Embedded], model: Model, top: int = 3) -> list[Answ
     return [results[id(photo)] for photo in photos]
 
 
+def nearest_kept(photo: Embedded, model: Model) -> tuple[str, bytes] | None:
+    """The kept thumbnail of the photo most like this one, with its class; None where none is kept."""
+    best: tuple[float, str, int] | None = None
+    for name, concept in model.concepts.items():
+        keys = concept.sample_keys.tolist()
+        kept = [row for row, key in enumerate(keys) if key in concept.thumbnails]
+        if kept:
+            distances = np.square(concept.sample[kept] - _features([photo])) @ model.head.weight
+            row = int(distances.argmin())
+            candidate = (float(distances[row]), name, keys[kept[row]])
+            best = min(best, candidate) if best else candidate
+    return (best[1], model.concepts[best[1]].thumbnails[best[2]]) if best else None
+
+
 def best_first(scores: npt.NDArray[np.float32], count: int) -> npt.NDArray[np.int64]:
     """Indices of the highest scores, best first."""
     count = min(count, len(scores))

@@ -64,7 +64,7 @@ def test_a_folder_of_other_work_is_refused(taught, asked, tmp_path):
 def test_on_a_ray_cluster(taught, asked, tmp_path, monkeypatch):
     ray = pytest.importorskip("ray", reason="the extra `ray` is not installed")
     monkeypatch.setenv("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
-    ray.init(num_cpus=1, include_dashboard=False, log_to_driver=False, object_store_memory=80_000_000)
+    ray.init(address="local", num_cpus=1, include_dashboard=False, log_to_driver=False, object_store_memory=80_000_000)
     try:
         assert lines(taught, asked, tmp_path / "ray", bulk.on_ray(None)) == lines(taught, asked, tmp_path / "here")
     finally:

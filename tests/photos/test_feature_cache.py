@@ -40,11 +40,11 @@ def test_features_come_back_under_their_encoder_only(path):
 
 
 def test_the_least_recently_used_go_first(path):
-    filled(path, [0, 1], limit=4000)
-    filled(path, range(2, 10), limit=4000)
+    filled(path, [0, 1], limit=4040)
+    filled(path, range(2, 10), limit=4040)
     with FeatureCache("one", path) as cache:
         assert cache.get(digest(0)) is not None
-    filled(path, [50], limit=4000)
+    filled(path, [50], limit=4040)
     kept = held(path)
     assert {0, 50} <= kept
     assert len(kept) == 9
@@ -70,6 +70,16 @@ def test_a_damaged_file_is_made_anew(path):
     path.write_bytes(content)
     held(path)
     assert held(filled(path, [4])) >= {4}
+
+
+def test_a_flipped_bit_is_noticed(path):
+    filled(path, [9])
+    with sqlite3.connect(path) as database:
+        (content,) = database.execute("SELECT vector FROM features").fetchone()
+        database.execute("UPDATE features SET vector = ?", (bytes([content[0] ^ 1]) + content[1:],))
+    database.close()
+    assert held(path) == set()
+    assert held(filled(path, [9])) == {9}
 
 
 def test_no_place_to_write_costs_nothing_but_time(tmp_path):

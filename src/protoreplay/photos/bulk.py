@@ -9,6 +9,7 @@ import itertools
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from protoreplay.errors import UserError
 from protoreplay.files import write_whole
@@ -79,21 +80,35 @@ def on_ray(address: str | None) -> Run:
             import ray
         except ImportError:
             raise UserError("ray is not installed: pip install protoreplay[ray]") from None
-        ray.init(address=address, ignore_reinit_error=True, log_to_driver=False, include_dashboard=False)
-        shared = ray.put(model)
-        remote = ray.remote(num_cpus=1, max_retries=3)(_remote_chunk)
-        # A few more than the cluster's cores wait, so that no worker does and the driver holds few.
-        cores = ray.cluster_resources().get("CPU", 1)  # type: ignore[no-untyped-call]
-        limit = 2 * int(cores) + 2
-        left = iter(chunks)
-        running = {remote.remote(shared, encoder, format, path, some): len(some) for path, some in _take(left, limit)}
-        while running:
-            (done,), _ = ray.wait(list(running))
-            ray.get(done)
-            tell(running.pop(done))
-            running |= {remote.remote(shared, encoder, format, path, some): len(some) for path, some in _take(left, 1)}
+        started = not ray.is_initialized()
+        if started:  # "local" never joins a cluster that happens to run on this machine
+            ray.init(address=address or "local", log_to_driver=False, include_dashboard=False)
+        try:
+            _spread(ray, model, encoder, format, chunks, tell)
+        finally:
+            if started:
+                ray.shutdown()
 
     return run
+
+
+def _spread(
+    ray: Any, model: bytes, encoder: str, format: str, chunks: Sequence[Chunk], tell: Callable[[int], None]
+) -> None:
+    shared = ray.put(model)
+    remote = ray.remote(num_cpus=1, max_retries=3)(_remote_chunk)
+    # A few more than the cluster's cores wait, so that no worker does and the driver holds few.
+    limit = 2 * int(ray.cluster_resources().get("CPU", 1)) + 2
+    left = iter(chunks)
+    running: dict[Any, int] = {}
+    while True:
+        for path, photos in itertools.islice(left, limit - len(running)):
+            running[remote.remote(shared, encoder, format, path, photos)] = len(photos)
+        if not running:
+            return
+        (done,), _ = ray.wait(list(running))
+        ray.get(done)
+        tell(running.pop(done))
 
 
 def answer_chunk(
@@ -114,10 +129,6 @@ def answer_chunk(
 
 def _remote_chunk(model: bytes, encoder: str, format: str, path: Path, photos: Sequence[str]) -> None:
     answer_chunk(model, encoder, format, path, photos, threads=1)
-
-
-def _take(chunks: Iterator[Chunk], count: int) -> list[Chunk]:
-    return list(itertools.islice(chunks, count))
 
 
 def _claim(work: Path, about: Mapping[str, object]) -> None:

@@ -9,6 +9,7 @@ import contextlib
 import sqlite3
 import threading
 import time
+import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Self
@@ -58,8 +59,10 @@ class FeatureCache:
             if self._database:
                 query = "SELECT vector FROM features WHERE encoder = ? AND photo = ?"
                 if row := self._database.execute(query, (self.fingerprint, photo)).fetchone():
-                    self._used.add(photo)
-                    return np.frombuffer(row[0], np.float32)
+                    content, check = row[0][:-4], row[0][-4:]
+                    if zlib.crc32(content).to_bytes(4) == check:
+                        self._used.add(photo)
+                        return np.frombuffer(content, np.float32)
         return None
 
     def put(self, features: Mapping[bytes, Features]) -> None:
@@ -73,7 +76,9 @@ class FeatureCache:
             if not self._database:
                 return
             now = time.time_ns()
-            rows = [(self.fingerprint, photo, now, vector.tobytes()) for photo, vector in self._fresh.items()]
+            # SQLite does not notice a bit that flips on the disk: a checksum does.
+            contents = {photo: vector.tobytes() for photo, vector in self._fresh.items()}
+            rows = [(self.fingerprint, p, now, c + zlib.crc32(c).to_bytes(4)) for p, c in contents.items()]
             used = [(now, self.fingerprint, photo) for photo in self._used]
             with self._database:
                 self._database.executemany("INSERT OR REPLACE INTO features VALUES (?, ?, ?, ?)", rows)
