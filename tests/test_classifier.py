@@ -118,6 +118,11 @@ def test_forget_also_empties_the_cache_and_cannot_be_undone(tiny, folder):
         classifier.undo()
     with pytest.raises(UserError, match="unknown class 'red'"):
         classifier.forget("red")
+    before = classifier.model
+    classifier.forget("blue", undoable=True)
+    assert not any(remembered("blue"))
+    classifier.undo()
+    assert classifier.model is before
 
 
 def test_merging_two_is_learning_all(tiny, folder):
@@ -145,6 +150,8 @@ def test_files_hold_everything_and_encoders_are_never_mixed(tiny, folder, tmp_pa
         Classifier.load(tmp_path / "m", encoder=other)
     with pytest.raises(UserError, match="features of two encoders cannot be mixed"):
         Classifier(other).merge(classifier)
+    moved = fakes.tiny_encoder(tmp_path / "moved.onnx")
+    assert Classifier.load(tmp_path / "m", encoder=str(moved)).model.encoder == str(moved)
 
 
 def test_nothing_of_a_photo_is_kept_unless_asked(tiny, folder):

@@ -122,9 +122,9 @@ class Classifier:
         modelfile.save(self.model, Path(path))
 
     def replace(self, model: Model) -> None:
-        """Take another state, as read from a file; it must be of the same encoder."""
+        """Take another state, as read from a file; it must be of the same encoder, which may have moved."""
         encoders.same(model.fingerprint, self.encoder.fingerprint, (model.encoder, self.encoder.name))
-        self.model = model
+        self.model = replace(model, encoder=self.encoder.name) if model.encoder != self.encoder.name else model
 
     def configure(self, unknown: float | None = None, keep: int | None = None) -> None:
         """Change what was given at the start."""
@@ -210,11 +210,15 @@ class Classifier:
                 waiting = []
         yield from answers(waiting, model, top)
 
-    def forget(self, name: str) -> None:
-        """Remove every trace of a class: from the state, from what can be undone, and from the cache of features."""
+    def forget(self, name: str, undoable: bool = False) -> None:
+        """Remove every trace of a class: from the state, from what can be undone, and from the cache of features.
+
+        With `undoable`, this process still holds it in memory, so that `undo` can bring it back.
+        """
         concept = self.model.concept(name)
-        self.model = self.model.forget(name)
-        self._past = []
+        self._change(self.model.forget(name))
+        if not undoable:
+            self._past = []
         with FeatureCache(self.encoder.fingerprint) as cache:
             cache.discard(int(key).to_bytes(8, "big") for key in concept.seen)
 
@@ -227,7 +231,7 @@ class Classifier:
         self._change(self.model.merge(other.model if isinstance(other, Classifier) else other))
 
     def undo(self) -> None:
-        """Go back to the state before the last learn, rename or merge of this process."""
+        """Go back to the state before the last change in this process."""
         if not self._past:
             raise UserError("there is nothing to undo")
         self.model = self._past.pop()

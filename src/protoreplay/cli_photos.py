@@ -2,6 +2,7 @@
 
 import sys
 import time
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -207,6 +208,8 @@ def _open(path: Path, encoder: str | None, cache: bool, must_exist: bool = False
     from protoreplay.backbones.encoder import DEFAULT
     from protoreplay.classifier import Classifier
 
+    # Pillow warns of what it can live with; what it cannot live with is an error.
+    warnings.filterwarnings("ignore", module=r"PIL\.")
     if must_exist or path.exists():
         return Classifier.load(path, encoder, cache)
     return Classifier(encoder or DEFAULT, cache=cache)

@@ -130,7 +130,7 @@ def _from_file(path: Path) -> Encoder:
         raise UserError(f"{path}: {error}") from None
     except Exception as error:  # protobuf, the checker and the composer each raise their own
         raise UserError(f"{path} is no ONNX encoder of images ({' '.join(str(error).split())[:200]})") from None
-    return Encoder(str(path), steps.size, identify(steps, content), whole.SerializeToString())
+    return Encoder(str(path.absolute()), steps.size, identify(steps, content), whole.SerializeToString())
 
 
 def identify(steps: Preprocessing, *weights: bytes | memoryview) -> str:

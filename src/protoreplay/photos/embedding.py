@@ -12,7 +12,6 @@ import itertools
 import os
 import threading
 import time
-import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -93,9 +92,7 @@ def embed(
     work = functools.partial(_chunk, encoder, cache, thumbnails, timings or Timings())
     numbered = enumerate(photos)
     waiting: collections.deque[Future[list[Embedded]]] = collections.deque()
-    with warnings.catch_warnings(), ThreadPoolExecutor(threads) as pool:
-        # Pillow warns of what it can live with; what it cannot live with is an error.
-        warnings.simplefilter("ignore")
+    with ThreadPoolExecutor(threads) as pool:
         try:
             for chunk in _chunks(numbered, batch, threads):
                 waiting.append(pool.submit(work, chunk))

@@ -4,6 +4,7 @@ Prototypes are compared in one metric, each dimension weighted by the inverse of
 shrunk towards the mean over dimensions: per-class variances of ten photos are too uncertain to answer with.
 """
 
+import contextlib
 import functools
 import math
 from collections.abc import Mapping, Sequence
@@ -72,8 +73,7 @@ class Head:
         """For features N x D: twice the log-likelihoods up to a number for each photo, N x K, and distances from the
         centre, N. A squared distance from a class is the second minus the first."""
         seen = (features - self.centre).astype(np.float32)
-        # All cores are busy embedding: more threads here would only wait for each other.
-        with _threads().limit(limits=1, user_api="blas"):
+        with _one_thread() if len(self.names) > 256 else contextlib.nullcontext():
             nearness = seen @ self.directions.T
         nearness *= 2
         nearness -= self.offsets
@@ -91,8 +91,14 @@ class Head:
         return self.calibration.familiar_mean + quantile * self.calibration.familiar_std
 
 
+def _one_thread() -> contextlib.AbstractContextManager[object]:
+    """For large products only: all cores are busy embedding, and more threads would wait for each other."""
+    manager: contextlib.AbstractContextManager[object] = _libraries().limit(limits=1, user_api="blas")
+    return manager
+
+
 @functools.cache
-def _threads() -> threadpoolctl.ThreadpoolController:
+def _libraries() -> threadpoolctl.ThreadpoolController:
     return threadpoolctl.ThreadpoolController()
 
 
