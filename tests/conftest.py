@@ -14,6 +14,14 @@ def _one_thread():
     torch.set_num_threads(1)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _own_cache(tmp_path_factory):
+    """Encoders and features that tests make stay out of the user's cache."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PROTOREPLAY_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
 def toy_task(position: int, classes: tuple[int, ...], shots: int = 4, size: int = 8) -> Task:
     """Images of blurred stripes, one pattern a class, in shuffled order."""
     random = torch.Generator().manual_seed(position)

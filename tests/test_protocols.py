@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from protoreplay import evaluate, make_method, make_stream
-from protoreplay.data import ImageSet, digits
+from protoreplay.data import digits
+from protoreplay.data.images import ImageSet
 from protoreplay.errors import UserError
 from protoreplay.methods import REGISTRY
 from protoreplay.protocols import PROTOCOLS, Task

@@ -8,12 +8,16 @@ from protoreplay._version import __version__
 if TYPE_CHECKING:
     from protoreplay.api import make_method as make_method
     from protoreplay.api import make_stream as make_stream
+    from protoreplay.classifier import Classifier as Classifier
     from protoreplay.errors import UserError as UserError
+    from protoreplay.estimator import PrototypeClassifier as PrototypeClassifier
     from protoreplay.evaluation import accuracies as accuracies
     from protoreplay.experiments.run import evaluate as evaluate
 
 # Imported when first used: PyTorch takes seconds to load, and much of the command line does not need it.
 _HOMES = {
+    "Classifier": "classifier",
+    "PrototypeClassifier": "estimator",
     "UserError": "errors",
     "accuracies": "evaluation",
     "evaluate": "experiments.run",
@@ -21,7 +25,16 @@ _HOMES = {
     "make_stream": "api",
 }
 
-__all__ = ["UserError", "__version__", "accuracies", "evaluate", "make_method", "make_stream"]
+__all__ = [
+    "Classifier",
+    "PrototypeClassifier",
+    "UserError",
+    "__version__",
+    "accuracies",
+    "evaluate",
+    "make_method",
+    "make_stream",
+]
 
 
 def __getattr__(name: str) -> Any:

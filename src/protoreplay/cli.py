@@ -12,6 +12,7 @@ from typer.exceptions import TyperException
 
 from protoreplay._version import __version__
 from protoreplay.cli_data import data_app
+from protoreplay.cli_photos import photos_app
 from protoreplay.errors import UserError
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ protocols_app = typer.Typer(invoke_without_command=True, help="List the protocol
 app.add_typer(methods_app, name="methods")
 app.add_typer(protocols_app, name="protocols")
 app.add_typer(data_app, name="data")
+app.add_typer(photos_app)
 
 ProtocolName = Annotated[str, typer.Argument(metavar="PROTOCOL", help="A name of `protoreplay protocols`.")]
 Overrides = Annotated[

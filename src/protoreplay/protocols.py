@@ -16,7 +16,8 @@ from pydantic import Field
 from torch import Tensor
 from torch.nn import functional
 
-from protoreplay.data import Dataset, ImageSet, cifar10, digits, folder, mini_imagenet, mnist
+from protoreplay.data import cifar10, digits, folder, mini_imagenet, mnist
+from protoreplay.data.images import Dataset, ImageSet
 from protoreplay.errors import UserError
 from protoreplay.rng import generator
 from protoreplay.settings import Settings, unknown

@@ -22,17 +22,18 @@ R = TypeVar("R")
 FILTER = Image.Resampling.LANCZOS
 
 
-def decode(file: Path | BinaryIO, *sizes: int) -> list[npt.NDArray[np.uint8]]:
+def decode(file: Path | BinaryIO, *sizes: int, detail: int = 2) -> list[npt.NDArray[np.uint8]]:
     """The picture upright, its central square, at each of `sizes`: uint8, 3 x size x size.
 
-    Large JPEGs are decoded at a fraction of their size, but at least twice the largest asked for. A `UserError` for
-    what is not a picture, or has so many pixels that it can only be meant to fill the memory.
+    Large JPEGs are decoded at a fraction of their size, but at least `detail` times the largest asked for. A
+    `UserError` for what is not a picture, or has so many pixels that it can only be meant to fill the memory.
     """
     try:
         with Image.open(file, formats=_formats()) as image:
-            image.draft(None, (2 * max(sizes), 2 * max(sizes)))
-            picture = _to_rgb(ImageOps.exif_transpose(image))
-        return [np.asarray(ImageOps.fit(picture, (size, size), FILTER)).transpose(2, 0, 1) for size in sizes]
+            image.draft(None, (detail * max(sizes), detail * max(sizes)))
+            ImageOps.exif_transpose(image, in_place=True)
+            picture = _to_rgb(image)
+        return [square(picture, size) for size in sizes]
     except UnidentifiedImageError:
         raise UserError("not a picture of a known format") from None
     except Image.DecompressionBombError:
@@ -40,6 +41,11 @@ def decode(file: Path | BinaryIO, *sizes: int) -> list[npt.NDArray[np.uint8]]:
     except Exception as error:  # what a broken file makes the many decoders raise is not documented
         why = " ".join(str(getattr(error, "strerror", None) or error).split())
         raise UserError(f"unreadable ({why or type(error).__name__})") from None
+
+
+def square(picture: Image.Image, size: int) -> npt.NDArray[np.uint8]:
+    """The central square of an RGB picture, uint8, 3 x size x size."""
+    return np.asarray(ImageOps.fit(picture, (size, size), FILTER)).transpose(2, 0, 1)
 
 
 def in_threads(work: Callable[[T], R], items: Iterable[T], done: Callable[[int], None]) -> list[R]:
@@ -76,4 +82,5 @@ def _to_rgb(image: Image.Image) -> Image.Image:
         # The colours below transparent pixels are arbitrary: show them as a page would.
         image = image.convert("RGBA")
         image = Image.alpha_composite(Image.new("RGBA", image.size, "white"), image)
-    return image.convert("RGB")
+    image.load()
+    return image if image.mode == "RGB" else image.convert("RGB")

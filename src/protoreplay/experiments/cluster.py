@@ -22,8 +22,8 @@ from typing import Any
 
 import torch
 
-from protoreplay.data import Dataset, ImageSet
 from protoreplay.data.catalog import CATALOG
+from protoreplay.data.images import Dataset, ImageSet
 from protoreplay.errors import UserError
 from protoreplay.experiments.folder import BusyError, RunFolder
 from protoreplay.experiments.progress import Progress, Teller

@@ -36,7 +36,7 @@ class VPRConfig(AugmentationSettings):
     latent: int = Field(400, ge=1)
     """Latent dimension: width of the dictionary's features and of the layer."""
     views: int = Field(200, ge=1)
-    """Changed views of a class from which its prototype is made; every image has an equal share, at least one."""
+    """Views of a class from which its prototype is made: its images, and changed copies of all of them alike."""
     augment_shift: int = Field(4, ge=0)
     """Views are shifted by up to this many pixels in each direction; what comes in is the reflected border."""
     augment_flip: bool = True
@@ -183,9 +183,9 @@ class VPR(Method[VPRConfig]):
         self._store(task)
 
     def _views(self, images: Tensor, random: torch.Generator) -> Tensor:
-        """Changed views of one class's images, image by image, so many that there are `views` of the class."""
+        """Views of one class's images, so many that there are `views` of the class: first the images themselves."""
         each = math.ceil(self.config.views / len(images))
-        return augment(images.repeat_interleave(each, 0), self.config, random)
+        return torch.cat([images, augment(images.repeat(each - 1, 1, 1, 1), self.config, random)])
 
     def _whitening(self) -> tuple[Tensor, Tensor]:
         """The layer that whitens what the classes of the first domain share, and the root of it."""

@@ -1,0 +1,111 @@
+"""The photo classifier: embedding against a plain eager loop, what `predict` spends its time on, 10,000 classes."""
+
+import os
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import torch
+from PIL import Image
+
+from protoreplay import Classifier
+from protoreplay.backbones import efficientnet, encoder
+from protoreplay.classifier import BATCH, answers
+from protoreplay.photos.concepts import Concept, rooted
+from protoreplay.photos.embedding import Embedded, Timings, embed
+from protoreplay.photos.model import Model
+
+PHOTOS, ROUNDS, BATCH_OF_EAGER = 1000, 3, 16
+
+
+def against_eager(name: str, count: int = 64) -> None:
+    """Images a second of wall time over all cores, and a second of CPU, from pixels in memory.
+
+    The best of a few rounds, taken in turns. Other programs slow the eager loop down the more, because its threads
+    wait for each other in every layer: the ratio of CPU seconds is the one that does not depend on them.
+    """
+    network, fast = efficientnet.load(name), encoder.get(name)
+    pixels = np.random.default_rng(0).integers(0, 256, (count, fast.size, fast.size, 3), dtype=np.uint8)
+    tensors = torch.from_numpy(pixels).permute(0, 3, 1, 2).contiguous()
+
+    def eager() -> None:
+        with torch.inference_mode():
+            for batch in tensors.split(BATCH_OF_EAGER):
+                network(batch.float())
+
+    best = {}
+    for _ in range(ROUNDS):
+        for kind, action in (("eager", eager), ("ours", lambda: list(embed(fast, list(pixels))))):
+            wall, cpu = time.perf_counter(), time.process_time()
+            action()
+            speeds = (count / (time.perf_counter() - wall), count / (time.process_time() - cpu))
+            best[kind] = [max(pair) for pair in zip(speeds, best.get(kind, (0, 0)), strict=True)]
+    for clock, unit in enumerate(("wall time", "CPU")):
+        one, other = best["ours"][clock], best["eager"][clock]
+        print(f"{name} at {fast.size} px: {one:.1f} a second of {unit}, eager {other:.1f}: {one / other:.2f}x")
+
+
+def write_photos(folder: Path) -> list[Path]:
+    """JPEGs of 640 x 480 with soft shapes, as detailed as photos: about 100 KB each."""
+    random = np.random.default_rng(0)
+    paths = [folder / f"{i:04}.jpg" for i in range(PHOTOS)]
+    for path in paths:
+        coarse = Image.fromarray(random.integers(0, 256, (12, 16, 3), dtype=np.uint8)).resize((640, 480))
+        grain = random.integers(-20, 21, (480, 640, 1))
+        pixels = (np.asarray(coarse) + grain).clip(0, 255).astype(np.uint8)
+        Image.fromarray(pixels).save(path, quality=90)
+    return paths
+
+
+def shares() -> None:
+    """CPU seconds, which do not count waiting for other programs."""
+    with tempfile.TemporaryDirectory() as folder:
+        paths = write_photos(Path(folder))
+        classifier = Classifier(cache=False)
+        classifier.learn({"one": paths[:10], "two": paths[10:20]})
+        timings, started, wall = Timings(), time.process_time(), time.perf_counter()
+        for answer in classifier.predict(paths, timings=timings):
+            assert answer.choices
+        total, wall = time.process_time() - started, time.perf_counter() - wall
+    parts = {"forward": timings.forward, "read, decode and resize": timings.read}
+    parts["everything else"] = total - sum(parts.values())
+    print(
+        f"predict on {PHOTOS} JPEG photos, {PHOTOS / wall:.0f} a second, {total:.1f} s of CPU: "
+        + ", ".join(f"{part} {seconds / total:.1%}" for part, seconds in parts.items())
+    )
+
+
+def many_classes(count: int = 10_000) -> None:
+    """What an answer costs after the embedding, as a share of one embedding, both in CPU seconds."""
+    fast = encoder.get()
+    random = np.random.default_rng(0)
+    vectors = rooted(random.random((count, fast.width), dtype=np.float32))
+    taught = {f"{k:05}": Concept.of(vectors[k : k + 1], [k]) for k in range(count)}
+    model = Model(fast.name, fast.fingerprint).learn(taught)
+    model.head.scores(vectors[:1])
+    asked = [Embedded(str(k), k, row) for k, row in enumerate(random.random((256, fast.width), dtype=np.float32))]
+    started = time.process_time()
+    for start in range(0, len(asked), BATCH):
+        answers(asked[start : start + BATCH], model)
+    after = (time.process_time() - started) / len(asked)
+    pixels = random.integers(0, 256, (4, 3, fast.size, fast.size), dtype=np.uint8)
+    fast.embed(pixels)
+    started = time.process_time()
+    for _ in range(5):
+        fast.embed(pixels)
+    embedding = (time.process_time() - started) / 20
+    share = f"{1e3 * after:.2f} ms after {1e3 * embedding:.1f} ms of embedding ({after / embedding:.1%})"
+    print(f"{count:,} classes: an answer takes {share}")
+
+
+def main() -> None:
+    print(f"{os.cpu_count()} cores, load average {os.getloadavg()[0]:.1f} at the start")
+    for name in ("lite2", "lite0"):
+        against_eager(name)
+    shares()
+    many_classes()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,145 @@
+"""Millions of photos: a list cut into chunks, each answered into a file of its own, here or on a Ray cluster.
+
+A chunk's file is written whole or not at all, so the same command continues after a kill; answers are read back in
+the order of the list.
+"""
+
+import hashlib
+import itertools
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from protoreplay.errors import UserError
+from protoreplay.files import write_whole
+from protoreplay.photos import modelfile, output
+
+CHUNK = 1000
+
+Chunk = tuple[Path, list[str]]
+"""The file for the answers, and the photos."""
+Run = Callable[[bytes, str, str, Sequence[Chunk], Callable[[int], None]], None]
+"""Given a model's bytes, its encoder, a format and chunks to do; told how many photos are done."""
+
+
+def answer_all(
+    model: bytes,
+    encoder: str,
+    photos: Iterable[Path],
+    work: Path,
+    format: str,
+    run: Run,
+    tell: Callable[[int], None] = lambda done: None,
+    chunk: int = CHUNK,
+) -> Iterator[str]:
+    """The answers, as lines, in order.
+
+    Args:
+        model: the model's file.
+        encoder: the name of its encoder, which every worker must be able to open.
+        photos: their paths, as the workers see them.
+        work: the folder of the chunks' files; one that was begun with another model, list or format is refused.
+        format: a name of `output.FORMATS`.
+        run: does the chunks that are not done yet.
+        tell: hears how many photos are done.
+        chunk: photos in a chunk.
+    """
+    names = iter(map(str, photos))
+    chunks: list[Chunk] = []
+    while some := list(itertools.islice(names, chunk)):
+        chunks.append((work / f"answers-{len(chunks):06}.{format}", some))
+    listing = hashlib.sha256("\n".join(name for _, some in chunks for name in some).encode("utf-8", "surrogateescape"))
+    about = {
+        "model": hashlib.sha256(model).hexdigest(),
+        "photos": listing.hexdigest(),
+        "format": format,
+        "chunk": chunk,
+    }
+    _claim(work, about)
+    todo = [(path, some) for path, some in chunks if not path.exists()]
+    tell(sum(len(some) for path, some in chunks if path.exists()))
+    if todo:
+        run(model, encoder, format, todo, tell)
+    for path, _ in chunks:
+        yield from path.read_text(encoding="utf-8").splitlines()
+
+
+def here(model: bytes, encoder: str, format: str, chunks: Sequence[Chunk], tell: Callable[[int], None]) -> None:
+    """One chunk after the other in this process."""
+    for path, photos in chunks:
+        answer_chunk(model, encoder, format, path, photos)
+        tell(len(photos))
+
+
+def on_ray(address: str | None) -> Run:
+    """On the cluster of this address, or on one started on this machine; each worker opens model and encoder once."""
+
+    def run(model: bytes, encoder: str, format: str, chunks: Sequence[Chunk], tell: Callable[[int], None]) -> None:
+        try:
+            import ray
+        except ImportError:
+            raise UserError("ray is not installed: pip install protoreplay[ray]") from None
+        started = not ray.is_initialized()
+        if started:  # "local" never joins a cluster that happens to run on this machine
+            ray.init(address=address or "local", log_to_driver=False, include_dashboard=False)
+        try:
+            _spread(ray, model, encoder, format, chunks, tell)
+        finally:
+            if started:
+                ray.shutdown()
+
+    return run
+
+
+def _spread(
+    ray: Any, model: bytes, encoder: str, format: str, chunks: Sequence[Chunk], tell: Callable[[int], None]
+) -> None:
+    shared = ray.put(model)
+    remote = ray.remote(num_cpus=1, max_retries=3)(_remote_chunk)
+    # A few more than the cluster's cores wait, so that no worker does and the driver holds few.
+    limit = 2 * int(ray.cluster_resources().get("CPU", 1)) + 2
+    left = iter(chunks)
+    running: dict[Any, int] = {}
+    while True:
+        for path, photos in itertools.islice(left, limit - len(running)):
+            running[remote.remote(shared, encoder, format, path, photos)] = len(photos)
+        if not running:
+            return
+        (done,), _ = ray.wait(list(running))
+        ray.get(done)
+        tell(running.pop(done))
+
+
+def answer_chunk(
+    model: bytes, encoder: str, format: str, path: Path, photos: Sequence[str], threads: int | None = None
+) -> None:
+    """Answer one chunk into its file."""
+    from protoreplay.backbones import encoder as encoders
+    from protoreplay.classifier import Classifier
+    from protoreplay.photos.embedding import embed
+
+    state = modelfile.loads(model, "the model")
+    network = encoders.get(encoder)
+    encoders.same(state.fingerprint, network.fingerprint, (state.encoder, network.name))
+    embedded = embed(network, map(Path, photos), threads=threads)
+    lines = [output.FORMATS[format](answer) + "\n" for answer in Classifier.answer(embedded, state)]
+    write_whole(path, "".join(lines).encode("utf-8", "backslashreplace"))
+
+
+def _remote_chunk(model: bytes, encoder: str, format: str, path: Path, photos: Sequence[str]) -> None:
+    answer_chunk(model, encoder, format, path, photos, threads=1)
+
+
+def _claim(work: Path, about: Mapping[str, object]) -> None:
+    """Mark the folder as that of this work, or see that it is."""
+    work.mkdir(parents=True, exist_ok=True)
+    mark = work / "work.json"
+    if not mark.exists():
+        write_whole(mark, json.dumps(about).encode())
+    try:
+        same = json.loads(mark.read_bytes()) == about
+    except ValueError:
+        same = False
+    if not same:
+        raise UserError(f"{work} holds answers to other photos or of another model: give an empty folder")

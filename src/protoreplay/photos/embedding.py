@@ -1,0 +1,191 @@
+"""Photos to features, as a stream over all cores.
+
+Each core takes a few photos through all stages, from the file to the features: no queue between stages runs empty or
+full, and every core is busy to the end. Pillow and onnxruntime work without Python's lock.
+"""
+
+import collections
+import functools
+import hashlib
+import io
+import itertools
+import os
+import threading
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+from PIL import Image
+
+from protoreplay.backbones.encoder import Encoder, Features
+from protoreplay.data import pictures
+from protoreplay.errors import UserError
+from protoreplay.photos.feature_cache import FeatureCache
+
+Photo = Path | bytes | npt.NDArray[np.uint8]
+"""A file, the bytes of one, or pixels, H x W x 3."""
+
+BATCH_PIXELS = 2**18
+"""In one call of the network: more is no faster, because its activations no longer fit a core's own memory."""
+LARGEST_FILE = 256 * 2**20
+THUMBNAIL = 96
+
+
+@dataclass(frozen=True)
+class Embedded:
+    """What became of a photo.
+
+    Attributes:
+        name: the file's path, or the photo's number.
+        key: the first eight bytes of the SHA-256 of its content.
+        features: D; None where it could not be read.
+        error: why not, in one line.
+        thumbnail: a small JPEG, where asked for.
+    """
+
+    name: str
+    key: int = 0
+    features: Features | None = None
+    error: str = ""
+    thumbnail: bytes = b""
+
+
+@dataclass
+class Timings:
+    """CPU seconds of the threads by stage: `read` with decoding and resizing, and the network's `forward` pass."""
+
+    read: float = 0.0
+    forward: float = 0.0
+    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
+
+    def add(self, read: float = 0.0, forward: float = 0.0) -> None:
+        """From any thread."""
+        with self._lock:
+            self.read += read
+            self.forward += forward
+
+
+def embed(
+    encoder: Encoder,
+    photos: Iterable[Photo],
+    cache: FeatureCache | None = None,
+    thumbnails: bool = False,
+    timings: Timings | None = None,
+    threads: int | None = None,
+) -> Iterator[Embedded]:
+    """What became of each photo, in order, as soon as it and all before it are done.
+
+    Args:
+        encoder: makes the features.
+        photos: taken a few at a time, so there can be millions.
+        cache: where features of photos seen before are found.
+        thumbnails: also make a small picture of each.
+        timings: added to.
+        threads: the machine's cores if left out.
+    """
+    threads = threads or available_cores()
+    batch = max(1, min(16, BATCH_PIXELS // encoder.size**2))
+    work = functools.partial(_chunk, encoder, cache, thumbnails, timings or Timings())
+    numbered = enumerate(photos)
+    waiting: collections.deque[Future[list[Embedded]]] = collections.deque()
+    with ThreadPoolExecutor(threads) as pool:
+        try:
+            for chunk in _chunks(numbered, batch, threads):
+                waiting.append(pool.submit(work, chunk))
+                if len(waiting) >= 3 * threads:
+                    yield from waiting.popleft().result()
+            while waiting:
+                yield from waiting.popleft().result()
+        finally:
+            for future in waiting:
+                future.cancel()
+
+
+def available_cores() -> int:
+    """Of this process."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _chunks(photos: Iterator[tuple[int, Photo]], batch: int, threads: int) -> Iterator[list[tuple[int, Photo]]]:
+    """Of `batch` photos; of a few photos in all, as many chunks as there are threads."""
+    first = list(itertools.islice(photos, batch * threads))
+    size = max(1, min(batch, -(-len(first) // threads)))
+    while first:
+        yield first[:size]
+        first = first[size:]
+    while chunk := list(itertools.islice(photos, batch)):
+        yield chunk
+
+
+def _chunk(
+    encoder: Encoder,
+    cache: FeatureCache | None,
+    thumbnails: bool,
+    timings: Timings,
+    photos: Sequence[tuple[int, Photo]],
+) -> list[Embedded]:
+    started = time.thread_time()
+    results: list[Embedded] = []
+    pixels: dict[int, npt.NDArray[np.uint8]] = {}
+    digests: dict[int, bytes] = {}
+    for number, photo in photos:
+        name = str(photo) if isinstance(photo, Path) else f"photo {number + 1}"
+        try:
+            content = _content(photo)
+            digest = hashlib.sha256(content).digest()
+            features = cache.get(digest) if cache else None
+            small = b""
+            if features is None or thumbnails:
+                square = _decode(photo, content, encoder.size)
+                small = _thumbnail(square) if thumbnails else b""
+                if features is None:
+                    pixels[len(results)], digests[len(results)] = square, digest
+            key = int.from_bytes(digest[:8], "big")
+            results.append(Embedded(name, key, features, thumbnail=small))
+        except UserError as error:
+            results.append(Embedded(name, error=str(error)))
+    ready = time.thread_time()
+    if pixels:
+        fresh = encoder.embed(np.stack(list(pixels.values())))
+        for index, row in zip(pixels, fresh, strict=True):
+            old = results[index]
+            results[index] = Embedded(old.name, old.key, row, thumbnail=old.thumbnail)
+        if cache:
+            cache.put({digests[index]: row for index, row in zip(pixels, fresh, strict=True)})
+    timings.add(ready - started, time.thread_time() - ready)
+    return results
+
+
+def _content(photo: Photo) -> bytes:
+    if isinstance(photo, bytes):
+        return photo
+    if isinstance(photo, np.ndarray):
+        if photo.dtype != np.uint8 or photo.ndim != 3 or photo.shape[2] != 3 or 0 in photo.shape:
+            raise UserError(f"pixels must be uint8, H x W x 3, not {photo.dtype} {photo.shape}")
+        return str(photo.shape).encode() + np.ascontiguousarray(photo).tobytes()
+    try:
+        if not photo.is_file():
+            raise UserError("not a file" if photo.exists() else "does not exist")
+        if photo.stat().st_size > LARGEST_FILE:
+            raise UserError(f"refused: more than {LARGEST_FILE // 2**20} MB")
+        return photo.read_bytes()
+    except OSError as error:
+        raise UserError(f"unreadable ({error.strerror})") from None
+
+
+def _decode(photo: Photo, content: bytes, size: int) -> npt.NDArray[np.uint8]:
+    """Its central square, 3 x size x size."""
+    if isinstance(photo, np.ndarray):
+        return pictures.square(Image.fromarray(photo), size)
+    # Networks do not see what more detail adds, and decoding it takes twice the time.
+    return pictures.decode(io.BytesIO(content), size, detail=1)[0]
+
+
+def _thumbnail(square: npt.NDArray[np.uint8]) -> bytes:
+    file = io.BytesIO()
+    Image.fromarray(square.transpose(1, 2, 0)).resize((THUMBNAIL, THUMBNAIL)).save(file, "JPEG", quality=80)
+    return file.getvalue()

@@ -1,0 +1,71 @@
+"""The whole classifier as one ONNX file: encoder, prototypes, calibration and "I don't know"."""
+
+import json
+
+import numpy as np
+import onnx
+from onnx import TensorProto
+
+from protoreplay.backbones import graph
+from protoreplay.backbones.encoder import Encoder
+from protoreplay.photos.head import BACKGROUND
+from protoreplay.photos.model import Model
+
+
+def to_onnx(model: Model, encoder: Encoder) -> bytes:
+    """The file's bytes.
+
+    Its input is `pixels` (uint8, N x 3 x size x size: the central square of each photo). Its outputs are `label`
+    (int64, N: the class's number, or -1 for "I don't know"), `probabilities` (float32, N x K) and `familiarity`
+    (float32, N: below 0 is "I don't know"). The class names are in the metadata, as JSON under `classes`.
+    """
+    body = onnx.load_model_from_string(encoder.graph)
+    opset = graph.opset_of(body)
+    whole = onnx.compose.merge_models(
+        onnx.compose.add_prefix(body, "encoder/", rename_inputs=False, rename_outputs=False),
+        _head(model, encoder.width, opset, body.ir_version),
+        [("features", "features_in")],
+    )
+    about = {
+        "classes": json.dumps(model.head.names, ensure_ascii=False),
+        "size": str(encoder.size),
+        "encoder": model.fingerprint,
+        "unknown": str(model.unknown),
+    }
+    onnx.helper.set_model_props(whole, about)
+    onnx.checker.check_model(whole)
+    content: bytes = whole.SerializeToString()
+    return content
+
+
+def _head(model: Model, width: int, opset: int, ir_version: int) -> onnx.ModelProto:
+    head, make = model.head, graph.Builder()
+    x = make.add("Mul", make.add("Sqrt", make.add("Abs", "features_in")), make.add("Sign", "features_in"))
+    seen = make.add("Sub", make.add("LpNormalization", x, axis=1, p=2), make.constant(head.centre))
+    nearness = make.add(
+        "Sub", make.add("MatMul", seen, make.constant(2 * head.directions.T)), make.constant(head.offsets)
+    )
+    scores = make.add("Div", nearness, make.constant(2 * head.calibration.temperature))
+    make.add("Softmax", scores, output="probabilities", axis=1)
+    from_centre = make.add(
+        "MatMul", make.add("Mul", seen, seen), make.constant(head.weight[:, None] * (1 - BACKGROUND))
+    )
+    make.nodes.append(
+        onnx.helper.make_node("TopK", [nearness, make.constant([1], np.int64)], ["best", "index"], axis=1)
+    )
+    # A finite stand-in for minus infinity, which would make every familiarity infinite.
+    threshold = max(head.threshold(model.unknown), -1e30)
+    level = make.add("Sub", make.add("Sub", "best", from_centre), make.constant(threshold))
+    scaled = make.add("Div", level, make.constant(head.calibration.typical))
+    flat = make.constant([-1], np.int64)
+    familiarity = make.add("Reshape", scaled, flat, output="familiarity")
+    strange = make.add("Less", familiarity, make.constant(0))
+    make.add("Where", strange, make.constant(-1, np.int64), make.add("Reshape", "index", flat), output="label")
+    outputs = [
+        graph.value("label", "N", kind=TensorProto.INT64),
+        graph.value("probabilities", "N", len(head.names)),
+        graph.value("familiarity", "N"),
+    ]
+    result = make.model([graph.value("features_in", "N", width)], outputs, opset)
+    result.ir_version = ir_version
+    return result

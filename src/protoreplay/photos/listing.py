@@ -1,0 +1,58 @@
+"""Which photos are meant: folders of classes to learn, files and folders to ask about."""
+
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from protoreplay.errors import UserError
+
+
+def classes(folder: Path, name: str | None = None) -> dict[str, list[Path]]:
+    """Photos by class: of the sub-folders, or, with a `name`, of the folder itself. Hidden files are passed over."""
+    if not folder.is_dir():
+        raise UserError(f"{folder} is not a folder: give one with a sub-folder of photos per class")
+    if name is not None:
+        return {name: _filled(folder)}
+    folders = [entry for entry in _visible(folder) if entry.is_dir()]
+    if not folders:
+        raise UserError(
+            f"{folder} has no sub-folders: put the photos of each class into one of its own, "
+            "or give the name of the only class with --class"
+        )
+    return {entry.name: _filled(entry) for entry in folders}
+
+
+def photos(paths: Iterable[Path]) -> Iterator[Path]:
+    """Files as they are given; of folders, all files in them and below, in the order of names."""
+    for path in paths:
+        if path.is_dir():
+            yield from photos(_visible(path))
+        else:
+            yield path
+
+
+def listed(path: Path) -> Iterator[Path]:
+    """The paths in a file, one a line; of `-`, on standard input. Empty lines are passed over."""
+    if str(path) == "-":
+        yield from _lines(sys.stdin)
+        return
+    try:
+        with path.open(encoding="utf-8", errors="surrogateescape") as file:
+            yield from _lines(file)
+    except OSError as error:
+        raise UserError(f"{path}: {error.strerror}: give a file with one path a line") from None
+
+
+def _lines(file: Iterable[str]) -> Iterator[Path]:
+    return (Path(line.rstrip("\r\n")) for line in file if line.strip())
+
+
+def _filled(folder: Path) -> list[Path]:
+    files = [entry for entry in _visible(folder) if not entry.is_dir()]
+    if not files:
+        raise UserError(f"{folder} has no photos: put some in or remove it")
+    return files
+
+
+def _visible(folder: Path) -> Sequence[Path]:
+    return sorted((entry for entry in folder.iterdir() if not entry.name.startswith(".")), key=lambda e: e.name)

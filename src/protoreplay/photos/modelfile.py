@@ -1,0 +1,158 @@
+"""The model's file: safetensors, with a JSON object that says what is in it and how to know that it is whole.
+
+`head -c 2000 MODEL` shows the names, counts, encoder and history. Arrays of all classes are stacked in the order of
+names; those of different lengths have the position of each class's end beside them.
+"""
+
+import contextlib
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import filelock
+import numpy as np
+import numpy.typing as npt
+import safetensors
+import safetensors.numpy
+
+from protoreplay.errors import UserError
+from protoreplay.files import write_whole
+from protoreplay.photos.concepts import Concept
+from protoreplay.photos.head import Calibration
+from protoreplay.photos.model import Model
+
+FORMAT = 1
+"""Raised when older programs could no longer read what is written. What a file of an older one lacks has a default."""
+
+Arrays = dict[str, npt.NDArray[Any]]
+
+
+def save(model: Model, path: Path) -> None:
+    """Replace the file by this model, whole or not at all."""
+    write_whole(path, dumps(model))
+
+
+def dumps(model: Model) -> bytes:
+    """The file's bytes; the same model gives the same."""
+    model = model.settled()
+    arrays = _arrays(model)
+    about = {
+        "format": FORMAT,
+        "encoder": {"name": model.encoder, "fingerprint": model.fingerprint, "width": model.width},
+        "unknown": model.unknown,
+        "keep": model.keep,
+        "classes": {name: model.concepts[name].count for name in sorted(model.concepts)},
+        "calibration": model.calibration and model.calibration._asdict(),
+        "history": model.history,
+        "sha256": {key: _digest(array) for key, array in sorted(arrays.items())},
+    }
+    text = json.dumps(about, ensure_ascii=False)
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    # One entry, because safetensors writes several in any order.
+    return safetensors.numpy.save(arrays, {"protoreplay": f"{digest} {text}"})
+
+
+def load(path: Path) -> Model:
+    """The model of a file; a `UserError` of one line for what is not there, not ours, damaged, or too new."""
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        raise UserError(f"{path} does not exist: `protoreplay learn {path} FOLDER` makes it") from None
+    except IsADirectoryError:
+        raise UserError(f"{path} is a folder: give the model's file") from None
+    return loads(content, str(path))
+
+
+def loads(content: bytes, name: str) -> Model:
+    """The model of a file's bytes; `name` is for messages."""
+    try:
+        arrays = safetensors.numpy.load(content)
+        length = int.from_bytes(content[:8], "little")
+        entry = json.loads(content[8 : 8 + length])["__metadata__"]["protoreplay"]
+    except (safetensors.SafetensorError, ValueError, KeyError, TypeError):
+        raise UserError(f"{name} is not a model of protoreplay's, or only a part of one") from None
+    try:
+        digest, _, text = entry.partition(" ")
+        if hashlib.sha256(text.encode()).hexdigest() != digest:
+            raise ValueError("its description")
+        about = json.loads(text)
+        if about["format"] > FORMAT:
+            raise UserError(f"{name} was written by a newer protoreplay (format {about['format']}): upgrade to open it")
+        for key in sorted({*arrays, *about["sha256"]}):
+            if key not in arrays or _digest(arrays[key]) != about["sha256"].get(key):
+                raise ValueError(key)
+        return _model(about, arrays)
+    except (KeyError, TypeError, ValueError, IndexError) as error:
+        raise UserError(f"{name} is damaged ({error}): use a copy of it") from None
+
+
+def check_place(path: Path) -> None:
+    """A `UserError` if a file cannot be made there."""
+    if not path.parent.is_dir():
+        raise UserError(f"{path.parent} is not a folder: make it first")
+
+
+@contextlib.contextmanager
+def locked(path: Path, say: Callable[[str], None]) -> Iterator[None]:
+    """Hold a model's file against other processes that change it; readers need no lock."""
+    check_place(path)
+    lock = filelock.FileLock(path.with_name(f".{path.name}.lock"))
+    try:
+        held = lock.acquire(timeout=0)
+    except filelock.Timeout:
+        say(f"another process is changing {path}: waiting for it")
+        held = lock.acquire()
+    with held:
+        yield
+
+
+def _arrays(model: Model) -> Arrays:
+    members = [model.concepts[name] for name in sorted(model.concepts)]
+    pictures = [(key, member.thumbnails[key]) for member in members for key in sorted(member.thumbnails)]
+    empty = np.zeros((0, model.width))
+
+    def ends(lengths: list[int]) -> npt.NDArray[np.int64]:
+        return np.cumsum(np.array(lengths, np.int64), dtype=np.int64)
+
+    return {
+        "total": np.stack([m.total for m in members]) if members else empty,
+        "squares": np.stack([m.squares for m in members]) if members else empty,
+        "seen": np.concatenate([m.seen for m in members] or [np.zeros(0, np.uint64)]),
+        "sample": np.concatenate([m.sample for m in members] or [empty.astype(np.float16)]),
+        "sample_keys": np.concatenate([m.sample_keys for m in members] or [np.zeros(0, np.uint64)]),
+        "sample_ends": ends([len(m.sample) for m in members]),
+        "thumbnails": np.frombuffer(b"".join(picture for _, picture in pictures), np.uint8),
+        "thumbnail_ends": ends([len(picture) for _, picture in pictures]),
+        "thumbnail_keys": np.array([key for key, _ in pictures], np.uint64),
+        "thumbnail_owner_ends": ends([len(m.thumbnails) for m in members]),
+    }
+
+
+def _model(about: Mapping[str, Any], arrays: Arrays) -> Model:
+    counts: dict[str, int] = about["classes"]
+    seen = np.split(arrays["seen"], np.cumsum(list(counts.values()), dtype=np.int64)[:-1])
+    samples, sample_keys = (np.split(arrays[key], arrays["sample_ends"][:-1]) for key in ("sample", "sample_keys"))
+    pictures = np.split(arrays["thumbnails"], arrays["thumbnail_ends"][:-1])
+    owned = np.split(np.arange(len(arrays["thumbnail_keys"])), arrays["thumbnail_owner_ends"][:-1])
+    concepts = {}
+    for row, (name, count) in enumerate(counts.items()):
+        thumbnails = {int(arrays["thumbnail_keys"][i]): pictures[i].tobytes() for i in owned[row]}
+        total, squares = arrays["total"][row], arrays["squares"][row]
+        concepts[name] = Concept(count, total, squares, seen[row], sample_keys[row], samples[row], thumbnails)
+    calibration = about.get("calibration")
+    return Model(
+        about["encoder"]["name"],
+        about["encoder"]["fingerprint"],
+        about["encoder"]["width"],
+        about.get("unknown", 0.05),
+        about.get("keep", 0),
+        concepts,
+        tuple(about.get("history", ())),
+        Calibration(**calibration) if calibration else None,
+    )
+
+
+def _digest(array: npt.NDArray[Any]) -> str:
+    return hashlib.sha256(np.ascontiguousarray(array).data).hexdigest()

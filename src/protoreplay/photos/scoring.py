@@ -1,0 +1,118 @@
+"""How good a classifier is on photos whose class is known."""
+
+import json
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from protoreplay.classifier import Classifier
+
+
+@dataclass
+class Score:
+    """Counts over photos.
+
+    Attributes:
+        known: photos of known classes.
+        right: of these, those answered with their class.
+        nearest_right: of these, those whose likeliest class is right, refused or not.
+        refused: of these, those answered "I don't know".
+        strange: photos of no known class.
+        strange_refused: of these, those answered "I don't know".
+        unreadable: photos that could not be read.
+        by_class: of each known class photos and right answers.
+        mistakes: photos by class and wrong answer.
+        calibration: of ten equal ranges of the given probability: photos, sum of probabilities, right ones.
+    """
+
+    known: int = 0
+    right: int = 0
+    nearest_right: int = 0
+    refused: int = 0
+    strange: int = 0
+    strange_refused: int = 0
+    unreadable: int = 0
+    by_class: dict[str, list[int]] = field(default_factory=dict)
+    mistakes: Counter[tuple[str, str]] = field(default_factory=Counter)
+    calibration: list[list[float]] = field(default_factory=lambda: [[0, 0.0, 0] for _ in range(10)])
+
+    @property
+    def calibration_error(self) -> float:
+        """Mean difference between probability and share of right answers over the ranges, weighted by photos."""
+        return sum(abs(given - right) for _, given, right in self.calibration) / max(self.known, 1)
+
+    def as_json(self) -> str:
+        """One object."""
+        mistakes = [
+            {"class": true, "answer": said, "photos": count} for (true, said), count in self.mistakes.most_common()
+        ]
+        about = {
+            "photos": self.known,
+            "accuracy": self.nearest_right / max(self.known, 1),
+            "answered_right": self.right / max(self.known, 1),
+            "refused": self.refused / max(self.known, 1),
+            "calibration_error": self.calibration_error,
+            "strange_photos": self.strange,
+            "strange_refused": self.strange_refused / max(self.strange, 1),
+            "unreadable": self.unreadable,
+            "by_class": {name: {"photos": n, "right": right} for name, (n, right) in self.by_class.items()},
+            "mistakes": mistakes,
+        }
+        return json.dumps(about, ensure_ascii=False)
+
+    def as_text(self) -> str:
+        """A few lines."""
+        lines = []
+        if self.known:
+            lines += [
+                f"{self.known} photos of known classes: likeliest class right {self.nearest_right / self.known:.1%}, "
+                f"answered and right {self.right / self.known:.1%}, 'I do not know' {self.refused / self.known:.1%}, "
+                f"calibration error {self.calibration_error:.1%}"
+            ]
+        if self.strange:
+            lines += [
+                f"{self.strange} photos of no known class: 'I do not know' {self.strange_refused / self.strange:.1%}"
+            ]
+        lines += [f"  {name}: {right} of {n} right" for name, (n, right) in sorted(self.by_class.items())]
+        lines += [f"  {true} taken for {said}: {n}" for (true, said), n in self.mistakes.most_common(10)]
+        return "\n".join(lines)
+
+
+def evaluate(
+    classifier: Classifier,
+    photos: Mapping[str, Sequence[Path]],
+    tell: Callable[[int], None] = lambda done: None,
+    warn: Callable[[str], None] = lambda line: None,
+) -> Score:
+    """Ask about photos by class name; names that the classifier does not know are photos of no known class."""
+    score = Score()
+    owners = [name for name, some in photos.items() for _ in some]
+    known = classifier.model.concepts
+    for owner, answer in zip(owners, classifier.predict(p for some in photos.values() for p in some), strict=True):
+        tell(1)
+        if answer.error:
+            score.unreadable += 1
+            warn(f"{answer.photo}: {answer.error}")
+        elif owner not in known:
+            score.strange += 1
+            score.strange_refused += answer.label is None
+        else:
+            _count(score, owner, answer.label, answer.choices[0].label, answer.choices[0].probability)
+    return score
+
+
+def _count(score: Score, owner: str, said: str | None, nearest: str, probability: float) -> None:
+    score.known += 1
+    score.refused += said is None
+    score.right += said == owner
+    score.nearest_right += nearest == owner
+    counts = score.by_class.setdefault(owner, [0, 0])
+    counts[0] += 1
+    counts[1] += nearest == owner
+    if nearest != owner:
+        score.mistakes[owner, nearest] += 1
+    range_ = score.calibration[min(int(probability * 10), 9)]
+    range_[0] += 1
+    range_[1] += probability
+    range_[2] += nearest == owner
