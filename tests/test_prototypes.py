@@ -47,7 +47,8 @@ def test_distances_equal_a_triple_loop(shape, seed, weighted, scale, offset):
     expected = brute_force(x, y, weight)
     squared = squared_distances(x, y, weight).double()
     torch.testing.assert_close(squared, expected, rtol=1e-4, atol=1e-4 * scale**2)
-    torch.testing.assert_close(squared.sqrt(), expected.sqrt(), rtol=1e-4, atol=1e-4 * scale)
+    # What is lost to rounding in a square is its square root here.
+    torch.testing.assert_close(squared.sqrt(), expected.sqrt(), rtol=1e-4, atol=2e-3 * scale)
 
 
 @settings(deadline=None, max_examples=30)
