@@ -7,7 +7,7 @@ INSTALLED := $(VENV)/.installed
 .PHONY: demo test lint bench clean
 
 demo: $(INSTALLED)
-	$(BIN)/protoreplay bench split-digits --methods $(DEMO) --seeds 3 --out runs/demo
+	$(BIN)/protoreplay bench split-digits --methods $(DEMO) --seeds 3 --jobs 2 --out runs/demo
 	$(BIN)/protoreplay report runs/demo -o runs/demo/report.html
 
 test: lint

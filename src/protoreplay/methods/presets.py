@@ -25,9 +25,16 @@ _STRENGTHS = {
 }
 # What validation streams chose for VPR. Digits are too small to be shifted, and not themselves when mirrored; where
 # pixels come in any order there are no neighbours to look at.
-_NO_VIEWS = {"views": 1, "augment_shift": 0, "augment_flip": False, "augment_colour": 0.0, "augment_erase": 0.0}
-_VPR_DIGITS = {"patch": 4, "latent": 100, **_NO_VIEWS}
-_VPR_ANY_ORDER = {"body": "pixels", "prototypes": "sqrt", "ridge": 10.0, "steps": 0, **_NO_VIEWS}
+_NO_VIEWS: dict[str, Any] = {
+    "views": 1,
+    "augment_shift": 0,
+    "augment_flip": False,
+    "augment_colour": 0.0,
+    "augment_erase": 0.0,
+}
+_VPR_DIGITS: dict[str, Any] = {"patch": 4, "latent": 100, **_NO_VIEWS}
+_VPR_MINI_IMAGENET: dict[str, Any] = {"latent": 900}
+_VPR_ANY_ORDER: dict[str, Any] = {"body": "pixels", "prototypes": "sqrt", "ridge": 10.0, "steps": 0, **_NO_VIEWS}
 _COLUMNS = ("permuted-mnist", "split-cifar10", "split-mini-imagenet")
 
 
@@ -50,7 +57,7 @@ def settings(method: str, preset: str, protocol: Protocol) -> dict[str, Any]:
     if method == "vpr":
         if isinstance(protocol.defaults, PermutedSettings):
             return dict(_VPR_ANY_ORDER)
-        return dict(_VPR_DIGITS) if protocol.name == "split-digits" else {}
+        return {"digits": _VPR_DIGITS, "mini-imagenet": _VPR_MINI_IMAGENET}.get(protocol.data, {})
     if protocol.name not in _COLUMNS:
         return {}
     column = _COLUMNS.index(protocol.name)
