@@ -1,0 +1,169 @@
+"""The page as a person uses it, in a real browser and with a real server."""
+
+import re
+
+import numpy as np
+import pytest
+from photos import fakes
+from PIL import Image
+
+from .served import running
+
+NAMELESS = """
+[...document.querySelectorAll("button, input, select, a, img, progress, svg")].filter(element => {
+  const name = element.getAttribute("aria-label") || element.getAttribute("alt") || element.textContent.trim()
+    || [...(element.labels || [])].map(label => label.textContent.trim()).join("");
+  return element.checkVisibility() && !name;
+}).map(element => element.outerHTML)
+"""
+
+
+@pytest.fixture
+def photos(tmp_path):
+    """Paths by name: six photos of each colour, and single ones."""
+    found = fakes.pixels(fakes.photos(tmp_path / "photos", colours=tuple(fakes.COLOURS)))
+    for colour in fakes.COLOURS:
+        (extra := tmp_path / f"{colour}.png").write_bytes(b"")
+        fakes.photo(colour, 900).save(extra)
+        found[f"one {colour}"] = [extra]
+    red, blue = (np.asarray(fakes.photo(colour, 901), float) for colour in ("red", "blue"))
+    for name, share in (("bluish", 0.35), ("reddish", 0.6)):
+        Image.fromarray((share * red + (1 - share) * blue).astype(np.uint8)).save(tmp_path / f"{name}.png")
+        found[name] = [tmp_path / f"{name}.png"]
+    return found
+
+
+def opened(browser, address, **given):
+    page = browser.new_page(**given)
+    page.set_default_timeout(15_000)
+    page.problems = []
+    page.on("console", lambda message: page.problems.append(message.text) if message.type == "error" else None)
+    page.on("pageerror", lambda error: page.problems.append(str(error)))
+    page.on(
+        "request",
+        lambda request: request.url.startswith((address, "blob:", "data:")) or page.problems.append(request.url),
+    )
+    page.goto(address)
+    return page
+
+
+def teach(page, label, paths):
+    page.click("nav >> text=Teach")
+    form = page.locator("#new-class")
+    form.get_by_label("Name").fill(label)
+    form.locator("input[type=file]").set_input_files(paths)
+    form.get_by_role("button", name="Learn").click()
+    page.locator(f"article[aria-label='{label}']").wait_for()
+
+
+def ask(page, paths):
+    """The newest answer's card."""
+    page.click("nav >> text=Ask")
+    page.locator("#ask-drop input[type=file]").set_input_files(paths)
+    page.locator("#answers article").first.locator("h2").wait_for()
+    return page.locator("#answers article").first
+
+
+def classes(page):
+    page.click("nav >> text=Look")
+    page.locator("#classes th[scope=row]").first.wait_for()
+    return page.locator("#classes th[scope=row]").all_inner_texts()
+
+
+def test_a_whole_story(browser, photos, tiny, tmp_path):
+    model = tmp_path / "story.model"
+    with running(model, "--encoder", tiny) as (_, address):
+        page = opened(browser, address)
+        teach(page, "red", photos["red"])
+        teach(page, "green", photos["green"])
+        assert page.locator("article[aria-label='red'] img").count() == 6
+        answers = {colour: ask(page, photos[f"one {colour}"]).locator("h2") for colour in ("red",)}
+        assert answers["red"].inner_text() == "red"
+        teach(page, "blue", photos["blue"])
+        for colour in ("red", "green", "blue"):
+            assert ask(page, photos[f"one {colour}"]).locator("h2").inner_text() == colour
+        assert ask(page, photos["one yellow"]).locator("h2").inner_text() == "I don't know"
+
+        wrong = ask(page, photos["bluish"])
+        assert wrong.locator("h2").inner_text() == "blue"
+        wrong.get_by_label("It is another class").fill("purple")
+        wrong.get_by_role("button", name="Teach").click()
+        wrong.locator("h2", has_text="purple").wait_for()
+        refused = ask(page, photos["one yellow"])
+        refused.get_by_role("button", name="It is red").click()
+        page.locator("#toast", has_text="Learned as red").wait_for()
+        page.locator("#toast").get_by_role("button", name="Undo").click()
+        page.locator("#toast", has_text="Undone").wait_for()
+
+        assert classes(page) == ["blue", "green", "purple", "red"]
+        page.get_by_role("button", name="Forget green").click()
+        page.locator("#question").get_by_role("button", name="Forget").click()
+        page.locator("#toast", has_text="green is forgotten").wait_for()
+        assert classes(page) == ["blue", "purple", "red"]
+        page.get_by_role("button", name="Undo the last change").click()
+        page.get_by_role("button", name="Forget green").wait_for()
+        page.reload()
+        assert classes(page) == ["blue", "green", "purple", "red"]
+        assert page.problems == []
+        page.close()
+    with running(model) as (_, address):
+        page = opened(browser, address)
+        assert classes(page) == ["blue", "green", "purple", "red"]
+        assert ask(page, photos["one green"]).locator("h2").inner_text() == "green"
+        page.close()
+
+
+def test_what_a_new_class_does_is_said_first(browser, photos, tiny, tmp_path):
+    with running(tmp_path / "m", "--encoder", tiny) as (_, address):
+        page = opened(browser, address)
+        teach(page, "red", photos["red"][:3])
+        teach(page, "blue", photos["blue"])
+        form = page.locator("#new-class")
+        for decision, expected in (("Do not learn it", ["blue", "red"]), ("Learn it", ["blue", "crimson", "red"])):
+            page.click("nav >> text=Teach")
+            form.get_by_label("Name").fill("crimson")
+            form.locator("input[type=file]").set_input_files(photos["red"][3:])
+            form.get_by_role("button", name="Learn").click()
+            assert "will be confused" in page.locator("#lesson li").first.inner_text()
+            page.locator("#lesson").get_by_role("button", name=decision, exact=True).click()
+            page.locator("#lesson").wait_for(state="hidden")
+            page.locator("#toast", has_text=re.compile("crimson")).wait_for()
+            assert classes(page) == expected
+
+        page.get_by_role("button", name="Merge crimson").click()
+        page.locator("#question select").select_option("red")
+        page.locator("#question").get_by_role("button", name="Merge").click()
+        page.locator("#toast", has_text="crimson is part of red").wait_for()
+        assert classes(page) == ["blue", "red"]
+        page.get_by_role("button", name="Rename red").click()
+        page.locator("#question").get_by_label("Name").fill("scarlet")
+        page.keyboard.press("Enter")
+        page.get_by_role("button", name="Rename scarlet").wait_for()
+        assert page.problems == []
+        page.close()
+
+
+def test_on_a_phone_by_keyboard_and_with_names_for_everything(browser, photos, tiny, tmp_path):
+    with running(tmp_path / "m", "--encoder", tiny) as (_, address):
+        page = opened(browser, address, viewport={"width": 360, "height": 740}, color_scheme="dark")
+        teach(page, "red " + "x" * 60, photos["red"])
+        teach(page, "blue", photos["blue"])
+        ask(page, photos["one blue"])
+        for view in ("Teach", "Ask", "Look"):
+            link = page.locator(f"nav >> text={view}")
+            link.focus()
+            page.keyboard.press("Enter")
+            page.locator(f"#{view.lower()}-title").wait_for()
+            assert page.evaluate("document.activeElement.id") == f"{view.lower()}-title"
+            assert page.evaluate("document.documentElement.scrollWidth") <= 360, view
+            assert page.evaluate(NAMELESS) == [], view
+        assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(22, 25, 29)"
+        # From the name by the keyboard alone to the button that learns.
+        page.click("nav >> text=Teach")
+        page.locator("#new-class").get_by_label("Name").focus()
+        page.locator("#new-class input[type=file]").set_input_files(photos["green"])
+        page.keyboard.type("green")
+        page.keyboard.press("Enter")
+        page.locator("article[aria-label='green']").wait_for()
+        assert page.problems == []
+        page.close()
