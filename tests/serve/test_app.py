@@ -100,7 +100,7 @@ def test_the_map_shows_classes_apart(taught):
     places = {one["label"]: (one["x"], one["y"]) for one in shown["classes"]}
     assert len(set(places.values())) == 3
     assert shown["shown"] == pytest.approx(1.0)
-    assert all(one["spread_x"] > 0 and len(one["photos"]) == 6 for one in shown["classes"])
+    assert all(one["spread_x"] > 0 and one["spread_y"] > 0 and len(one["photos"]) == 6 for one in shown["classes"])
 
 
 def test_before_anything_is_taught(client):

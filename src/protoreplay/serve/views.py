@@ -107,9 +107,9 @@ class DotView(BaseModel):
     label: str
     x: float
     y: float
-    spread_x: float
+    spread_x: float = Field(description="standard deviation of the photos whose features are kept")
     spread_y: float
-    photos: list[tuple[float, float]] = Field(description="those whose features are kept")
+    photos: list[tuple[float, float]] = Field(description="where these are")
 
 
 class PairView(BaseModel):
@@ -200,9 +200,9 @@ def class_map(snapshot: Snapshot) -> MapView:
     places = (means - centre) @ flat.T
     dots = []
     for name, member, place in zip(names, members, places, strict=True):
-        variance = member.scatter * np.square(root) / max(member.count - 1, 1)
-        spread = np.sqrt(np.square(flat) @ variance)
         photos = (member.sample.astype(np.float64) * root - centre) @ flat.T
+        # Not from the variances of single dimensions: features vary together.
+        spread = photos.std(0, ddof=1) if len(photos) > 1 else np.zeros(2)
         dots.append(
             DotView(
                 label=name,

@@ -53,7 +53,7 @@ function bars(answer) {
 
 function reasons(answer) {
   const far = answer.choices.map((choice) => `${choice.distance.toFixed(1)} from ${choice.label}`).join(", ");
-  const strange = answer.label === null ? "It looks less like any class than its photos look like each other. " : "";
+  const strange = answer.label === null ? "It is further from every class than photos of a class are; the bars say which it would be if it had to be one. " : "";
   const parts = [make("p", { className: "soft", textContent: `${strange}Distances: ${far} (1 is typical of a photo of the class).` })];
   if (answer.nearest) {
     parts.push(make("p", { className: "why soft" },

@@ -19,7 +19,7 @@ function drawMap(map) {
     return;
   }
   const reach = (axis) => map.classes.flatMap((one) => [
-    one[axis] - one[`spread_${axis}`], one[axis] + one[`spread_${axis}`], ...one.photos.map((photo) => photo[axis === "x" ? 0 : 1])]);
+    one[axis] - 2 * one[`spread_${axis}`], one[axis] + 2 * one[`spread_${axis}`], ...one.photos.map((photo) => photo[axis === "x" ? 0 : 1])]);
   const [xs, ys] = [reach("x"), reach("y")];
   const middle = (all) => (Math.min(...all) + Math.max(...all)) / 2;
   const span = (all) => Math.max(...all) - Math.min(...all) || 1e-9;
@@ -34,7 +34,7 @@ function drawMap(map) {
     svg.append(drawn("line", { class: "confused", x1: x(one.x), y1: y(one.y), x2: x(other.x), y2: y(other.y), "stroke-width": 1 + 12 * pair.share }));
   }
   for (const one of map.classes) {
-    svg.append(drawn("ellipse", { class: "spread", cx: x(one.x), cy: y(one.y), rx: Math.max(4, one.spread_x * scale), ry: Math.max(4, one.spread_y * scale) }));
+    svg.append(drawn("ellipse", { class: "spread", cx: x(one.x), cy: y(one.y), rx: Math.max(4, 2 * one.spread_x * scale), ry: Math.max(4, 2 * one.spread_y * scale) }));
     for (const photo of one.photos) svg.append(drawn("circle", { class: "photo", cx: x(photo[0]), cy: y(photo[1]), r: 2.5 }));
   }
   for (const one of map.classes) {
@@ -45,7 +45,7 @@ function drawMap(map) {
   }
   place("map").replaceChildren(svg);
   place("map-caption").textContent =
-    `Each class with its prototype, its spread and the photos whose features are kept. The map shows ${percent(map.shown)} of ` +
+    `Each class with its prototype, its spread (two standard deviations) and the photos whose features are kept. The map shows ${percent(map.shown)} of ` +
     "the differences between prototypes; lines join classes that will be confused.";
 }
 
