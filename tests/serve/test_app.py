@@ -3,10 +3,11 @@ import threading
 import time
 
 import pytest
+from fastapi.testclient import TestClient
 from PIL import Image
 
 from protoreplay.photos import modelfile
-from protoreplay.serve import lessons, uploads
+from protoreplay.serve import app, lessons, uploads
 
 from .fakes import files, learn
 
@@ -152,11 +153,27 @@ def test_too_many_lessons_at_once(taught, keeper, monkeypatch):
     study = type(keeper.current.classifier).study
     monkeypatch.setattr(type(keeper.current.classifier), "study", lambda *given: (go.wait(20), study(*given))[1])
     for _ in range(lessons.MOST_WAITING):
-        assert taught.post("/api/lessons", data={"label": "blue"}, files=files("blue", 1)).status_code == 202
+        begun = taught.post("/api/lessons", data={"label": "blue"}, files=files("blue", 1))
+        # Dropping it does not make room before it has ended.
+        assert taught.delete(f"/api/lessons/{begun.json()['id']}").status_code == 204
     assert taught.post("/api/lessons", data={"label": "blue"}, files=files("blue", 1)).status_code == 429
     # Asking does not wait for lessons.
     assert ask(taught, "red")["label"] == "red"
     go.set()
+    while (begun := taught.post("/api/lessons", data={"label": "blue"}, files=files("blue", 1))).status_code == 429:
+        time.sleep(0.01)
+    assert begun.status_code == 202
+
+
+def test_a_fault_of_ours_is_said_and_logged(keeper, monkeypatch, caplog):
+    monkeypatch.setattr(type(keeper.current.classifier), "study", lambda *_: 1 / 0)
+    with TestClient(app.create(keeper), "http://127.0.0.1:8000", raise_server_exceptions=False) as client:
+        assert client.post("/api/learn", data={"label": "blue"}, files=files("blue", 1)).status_code == 500
+        begun = client.post("/api/lessons", data={"label": "blue"}, files=files("blue", 1)).json()
+        while (now := client.get(f"/api/lessons/{begun['id']}").json())["state"] == "looking":
+            time.sleep(0.01)
+        assert "fault of the program" in now["error"]
+    assert "ZeroDivisionError" in caplog.text
 
 
 def test_the_description_works_offline(client):

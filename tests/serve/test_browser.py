@@ -1,5 +1,6 @@
 """The page as a person uses it, in a real browser and with a real server."""
 
+import base64
 import re
 
 import numpy as np
@@ -15,6 +16,22 @@ NAMELESS = """
     || [...(element.labels || [])].map(label => label.textContent.trim()).join("");
   return element.checkVisibility() && !name;
 }).map(element => element.outerHTML)
+"""
+
+CAMERA_READY = """
+new Promise(resolve => {
+  const video = document.querySelector("#camera video");
+  if (video.videoWidth) resolve();
+  video.onloadedmetadata = () => resolve();
+})
+"""
+DROPPED = """
+content => {
+  const bytes = Uint8Array.from(atob(content), letter => letter.charCodeAt(0));
+  const data = new DataTransfer();
+  data.items.add(new File([bytes], "../p.png", {type: "image/png"}));
+  return data;
+}
 """
 
 
@@ -165,5 +182,31 @@ def test_on_a_phone_by_keyboard_and_with_names_for_everything(browser, photos, t
         page.keyboard.type("green")
         page.keyboard.press("Enter")
         page.locator("article[aria-label='green']").wait_for()
+        assert page.problems == []
+        page.close()
+
+
+def test_photos_from_the_camera_and_by_dropping(browser, photos, tiny, tmp_path):
+    with running(tmp_path / "m", "--encoder", tiny) as (_, address):
+        page = opened(browser, address, permissions=["camera"])
+        form = page.locator("#new-class")
+        form.get_by_role("button", name="Use the camera").click()
+        page.evaluate(CAMERA_READY)
+        for number in (1, 2):
+            page.get_by_role("button", name="Take a photo").click()
+            page.locator("#camera", has_text=f"{number} taken").wait_for()
+        page.get_by_role("button", name="Done").click()
+        form.get_by_label("Name").fill("test picture")
+        form.get_by_role("button", name="Learn 2 photos").click()
+        card = page.locator("article[aria-label='test picture']")
+        card.wait_for()
+        assert page.evaluate("document.querySelector('#camera video').srcObject.active") is False
+
+        content = base64.b64encode(photos["red"][0].read_bytes()).decode()
+        data = page.evaluate_handle(DROPPED, content)
+        card.dispatch_event("drop", {"dataTransfer": data})
+        card.get_by_role("button", name="Learn 1 photo").click()
+        page.locator("#toast", has_text="test picture: 1 photo learned").wait_for()
+        page.locator("article", has_text="3 photos seen").wait_for()
         assert page.problems == []
         page.close()

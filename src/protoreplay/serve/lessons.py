@@ -1,7 +1,7 @@
 """Lessons: photos are looked at in the background, a person sees what they would do, and keeps or drops them."""
 
-import collections
 import copy
+import logging
 import secrets
 import threading
 from collections.abc import Sequence
@@ -20,6 +20,10 @@ MOST_REMEMBERED = 32
 
 class BusyError(UserError):
     """Too many lessons at once."""
+
+
+class DroppedError(UserError):
+    """Nobody wants to know any more."""
 
 
 @dataclass
@@ -54,14 +58,16 @@ class Lessons:
         self._keeper = keeper
         self._pool = ThreadPoolExecutor(1, "lessons")
         self._lock = threading.Lock()
-        self._all: collections.OrderedDict[str, Work] = collections.OrderedDict()
+        self._all: dict[str, Work] = {}
+        self._waiting = 0
 
     def begin(self, label: str, photos: Sequence[bytes]) -> tuple[Work, "Future[None]"]:
         """Look at photos of a class; the work says how far it is, the future ends when it is ready or has failed."""
         work = Work(secrets.token_urlsafe(12), checked_name(label), len(photos))
         with self._lock:
-            if sum(other.state == "looking" for other in self._all.values()) >= MOST_WAITING:
+            if self._waiting >= MOST_WAITING:
                 raise BusyError(f"{MOST_WAITING} lessons are being looked at: wait for one to end")
+            self._waiting += 1
             self._all[work.id] = work
             for old in [one.id for one in self._all.values() if one.state != "looking"]:
                 if len(self._all) > MOST_REMEMBERED:
@@ -87,7 +93,7 @@ class Lessons:
         return work.report
 
     def drop(self, work: Work) -> None:
-        """Forget a lesson that was not kept."""
+        """Forget a lesson that was not kept; if it is looked at, that ends."""
         with self._lock:
             self._all.pop(work.id, None)
 
@@ -98,8 +104,11 @@ class Lessons:
     def _look(self, work: Work, photos: Sequence[bytes]) -> None:
         def tell(count: int) -> None:
             work.done += count
+            if work.id not in self._all:
+                raise DroppedError("this lesson was dropped")
 
         try:
+            tell(0)
             trial = copy.copy(self._keeper.current.classifier)
             lesson = trial.study({work.label: photos}, tell)
             work.report = trial.teach(lesson)
@@ -108,5 +117,9 @@ class Lessons:
         except UserError as error:
             work.error, work.state = str(error), "failed"
         except BaseException:
+            logging.getLogger(__name__).exception("a lesson failed")
             work.error, work.state = "this failed by a fault of the program, its log says more", "failed"
             raise
+        finally:
+            with self._lock:
+                self._waiting -= 1

@@ -2,7 +2,6 @@
 
 import { call, make, onChange, percent, plural, question, size, tellChange, toast, tried, undo } from "./base.js";
 
-const [WIDTH, HEIGHT, EDGE] = [800, 480, 70];
 const place = (id) => document.getElementById(id);
 
 function drawn(tag, given, text) {
@@ -12,7 +11,13 @@ function drawn(tag, given, text) {
   return element;
 }
 
+let drawnMap;
+
 function drawMap(map) {
+  drawnMap = map;
+  // In the page's own pixels, so that words have their usual size on a phone.
+  const width = Math.min(800, document.documentElement.clientWidth - 64);
+  const [height, edge] = [Math.max(0.6 * width, 260), width / 10];
   if (!map.classes.length) {
     place("map").replaceChildren(make("p", { textContent: "Nothing is learned yet." }));
     place("map-caption").textContent = "";
@@ -24,10 +29,10 @@ function drawMap(map) {
   const middle = (all) => (Math.min(...all) + Math.max(...all)) / 2;
   const span = (all) => Math.max(...all) - Math.min(...all) || 1e-9;
   // One scale for both axes: distances on the map are to be compared.
-  const scale = Math.min((WIDTH - 2 * EDGE) / span(xs), (HEIGHT - 2 * EDGE) / span(ys), 1e6);
-  const x = (value) => WIDTH / 2 + (value - middle(xs)) * scale;
-  const y = (value) => HEIGHT / 2 - (value - middle(ys)) * scale;
-  const svg = drawn("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", "aria-label": `Map of ${plural(map.classes.length, "class")}` });
+  const scale = Math.min((width - 2 * edge) / span(xs), (height - 2 * edge) / span(ys), 1e6);
+  const x = (value) => width / 2 + (value - middle(xs)) * scale;
+  const y = (value) => height / 2 - (value - middle(ys)) * scale;
+  const svg = drawn("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `Map of ${plural(map.classes.length, "class")}` });
   const at = new Map(map.classes.map((one) => [one.label, one]));
   for (const pair of map.confusions.filter((one) => one.share >= 0.03)) {
     const [one, other] = [at.get(pair.one), at.get(pair.other)];
@@ -39,7 +44,7 @@ function drawMap(map) {
   }
   for (const one of map.classes) {
     svg.append(drawn("circle", { class: "mean", cx: x(one.x), cy: y(one.y), r: 5 }));
-    const end = x(one.x) > WIDTH * 0.7;
+    const end = x(one.x) > width * 0.7;
     const name = one.label.length > 24 ? `${one.label.slice(0, 23)}…` : one.label;
     svg.append(drawn("text", { x: x(one.x) + (end ? -9 : 9), y: y(one.y) - 9, "text-anchor": end ? "end" : "start" }, name));
   }
@@ -120,4 +125,5 @@ async function show() {
 
 export function start() {
   onChange(tried(show));
+  addEventListener("resize", () => drawnMap && drawMap(drawnMap));
 }
