@@ -91,7 +91,7 @@ def create(keeper: Keeper, host: str = "127.0.0.1", token: str | None = None) ->
 
     @app.get("/docs", include_in_schema=False, response_class=HTMLResponse)
     def docs() -> str:
-        template = jinja2.Environment(autoescape=True).from_string((PAGE / "docs.html").read_text("utf-8"))
+        template = jinja2.Environment(autoescape=True).from_string(PAGE.with_name("docs.html").read_text("utf-8"))
         return template.render(api=app.openapi())
 
     app.mount("/", StaticFiles(directory=PAGE, html=True))

@@ -37,7 +37,7 @@ def read(photos: Sequence[UploadFile]) -> list[bytes]:
 def _pixels(content: bytes) -> int:
     """As the file's head says; 0 for what is no picture, which is found out and said when it is decoded."""
     try:
-        with Image.open(io.BytesIO(content), formats=("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF")) as image:
+        with Image.open(io.BytesIO(content)) as image:
             return image.width * image.height
     except Image.DecompressionBombError:
         return 2 * (Image.MAX_IMAGE_PIXELS or MOST_PIXELS)
