@@ -46,10 +46,10 @@ def against_eager(name: str, count: int = 64) -> None:
         print(f"{name} at {fast.size} px: {one:.1f} a second of {unit}, eager {other:.1f}: {one / other:.2f}x")
 
 
-def write_photos(folder: Path) -> list[Path]:
+def write_photos(folder: Path, count: int = PHOTOS) -> list[Path]:
     """JPEGs of 640 x 480 with soft shapes, as detailed as photos: about 100 KB each."""
     random = np.random.default_rng(0)
-    paths = [folder / f"{i:04}.jpg" for i in range(PHOTOS)]
+    paths = [folder / f"{i:04}.jpg" for i in range(count)]
     for path in paths:
         coarse = Image.fromarray(random.integers(0, 256, (12, 16, 3), dtype=np.uint8)).resize((640, 480))
         grain = random.integers(-20, 21, (480, 640, 1))

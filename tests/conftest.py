@@ -70,6 +70,8 @@ def browser():
     if binary is None:
         pytest.skip("needs a Chromium: install the package `chromium` of your system")
     quiet = ["--disable-gpu", "--no-first-run", "--disable-background-networking", "--disable-component-update"]
+    # A camera that shows a test picture.
+    quiet += ["--use-fake-device-for-media-stream", "--use-fake-ui-for-media-stream"]
     # Chromium refuses to run as root with its sandbox.
     rooted = ["--no-sandbox"] if os.geteuid() == 0 else []
     with sync_api.sync_playwright() as playwright:

@@ -76,7 +76,7 @@ def test_colour_changes_images_differently_and_keeps_grey_grey():
     assert ratios.std() > 0.1
 
 
-@pytest.mark.parametrize("method", ["vpr", "sgd", "joint"])
+@pytest.mark.parametrize("method", ["vpr-paper", "sgd", "joint"])
 def test_methods_train_with_it_and_still_repeat(method):
     stream = make_stream("split-digits", tasks=2)
     states = []

@@ -121,10 +121,15 @@ class Classifier:
         """Write the file, whole or not at all."""
         modelfile.save(self.model, Path(path))
 
-    def replace(self, model: Model) -> None:
-        """Take another state, as read from a file; it must be of the same encoder, which may have moved."""
+    def replace(self, model: Model, restart: bool = False) -> None:
+        """Take another state, as read from a file; it must be of the same encoder, which may have moved.
+
+        With `restart`, what was before can no longer be undone.
+        """
         encoders.same(model.fingerprint, self.encoder.fingerprint, (model.encoder, self.encoder.name))
         self.model = replace(model, encoder=self.encoder.name) if model.encoder != self.encoder.name else model
+        if restart:
+            self._past = []
 
     def configure(self, unknown: float | None = None, keep: int | None = None) -> None:
         """Change what was given at the start."""
@@ -226,6 +231,10 @@ class Classifier:
         """Give a class another name."""
         self._change(self.model.rename(old, new))
 
+    def unite(self, name: str, into: str) -> None:
+        """Make two classes one, of the second's name."""
+        self._change(self.model.unite(name, into))
+
     def merge(self, other: "Classifier | Model") -> None:
         """Add all that another classifier of the same encoder has learned."""
         self._change(self.model.merge(other.model if isinstance(other, Classifier) else other))
@@ -234,7 +243,13 @@ class Classifier:
         """Go back to the state before the last change in this process."""
         if not self._past:
             raise UserError("there is nothing to undo")
-        self.model = self._past.pop()
+        # A shallow copy of this classifier keeps its own past.
+        *self._past, self.model = self._past
+
+    @property
+    def undoable(self) -> int:
+        """How many changes can be undone."""
+        return len(self._past)
 
     def _change(self, model: Model) -> None:
         self._past = [*self._past[1 - UNDO_STEPS :], self.model]

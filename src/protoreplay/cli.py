@@ -13,6 +13,7 @@ from typer.exceptions import TyperException
 from protoreplay._version import __version__
 from protoreplay.cli_data import data_app
 from protoreplay.cli_photos import photos_app
+from protoreplay.cli_serve import serve_app
 from protoreplay.errors import UserError
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ app.add_typer(methods_app, name="methods")
 app.add_typer(protocols_app, name="protocols")
 app.add_typer(data_app, name="data")
 app.add_typer(photos_app)
+app.add_typer(serve_app)
 
 ProtocolName = Annotated[str, typer.Argument(metavar="PROTOCOL", help="A name of `protoreplay protocols`.")]
 Overrides = Annotated[

@@ -54,7 +54,7 @@ def learn(
 
     modelfile.check_place(path)
     photos = listing.classes(folder, only)
-    classifier = _open(path, encoder, not no_cache)
+    classifier = open_classifier(path, encoder, not no_cache)
     classifier.configure(unknown, keep)
     total = sum(map(len, photos.values()))
     with _photos_done(total) as (progress, tell):
@@ -99,7 +99,7 @@ def predict(
         raise UserError("--engine ray needs --work DIR, a folder that all machines of the cluster see")
     if not photos and not listed:
         raise UserError("give photos, folders, or --list FILE")
-    classifier = _open(path, encoder, not no_cache, must_exist=True)
+    classifier = open_classifier(path, encoder, not no_cache, must_exist=True)
     classifier.configure(unknown)
     everything = listing.photos([*(photos or []), *(listing.listed(listed) if listed else [])])
     if format in output.HEADERS:
@@ -182,7 +182,7 @@ def evaluate(
     if format not in ("text", "json"):
         raise unknown_name("format", format, ["text", "json"])
     photos = listing.classes(folder)
-    classifier = _open(path, encoder, not no_cache, must_exist=True)
+    classifier = open_classifier(path, encoder, not no_cache, must_exist=True)
     classifier.configure(unknown)
     with _photos_done(sum(map(len, photos.values()))) as (progress, tell):
         result = scoring.evaluate(classifier, photos, tell, progress.say)
@@ -199,12 +199,13 @@ def export(
     from protoreplay.files import write_whole
     from protoreplay.photos.export import to_onnx
 
-    classifier = _open(path, encoder, cache=False, must_exist=True)
+    classifier = open_classifier(path, encoder, cache=False, must_exist=True)
     write_whole(output, to_onnx(classifier.model, classifier.encoder))
     print(f"{output}: {len(classifier.model.concepts)} classes, {output.stat().st_size / 1e6:.1f} MB")
 
 
-def _open(path: Path, encoder: str | None, cache: bool, must_exist: bool = False) -> "Classifier":
+def open_classifier(path: Path, encoder: str | None, cache: bool, must_exist: bool = False) -> "Classifier":
+    """The classifier of a file, or a new one."""
     from protoreplay.backbones.encoder import DEFAULT
     from protoreplay.classifier import Classifier
 
@@ -220,7 +221,7 @@ def _changing(path: Path) -> "Iterator[Classifier]":
     from protoreplay.photos import modelfile
 
     with modelfile.locked(path, _to_stderr):
-        classifier = _open(path, None, cache=True, must_exist=True)
+        classifier = open_classifier(path, None, cache=True, must_exist=True)
         yield classifier
         classifier.save(path)
 

@@ -30,6 +30,23 @@ def test_merging_is_learning_everything_in_one():
         a.merge(Model("other", "e" * 64))
 
 
+def test_uniting_classes_is_learning_all_their_photos_as_one():
+    start = Model("tiny", "f" * 64)
+    parts = one([1, 2, 3]), one([4, 5], 2)
+    model = start.learn({"cat": parts[0], "dog": one([9], 3)}).learn({"kitten": parts[1]})
+    united = model.unite("kitten", "cat")
+    whole = start.learn({"cat": parts[0], "dog": one([9], 3)}).learn({"cat": parts[1]})
+    assert np.array_equal(united.concepts["cat"].total, whole.concepts["cat"].total)
+    assert np.array_equal(united.concepts["cat"].seen, whole.concepts["cat"].seen)
+    assert united.head.calibration == whole.head.calibration
+    assert [event["classes"] for event in united.history] == [{"cat": 3, "dog": 1}, {"cat": 2}, {"cat": 5}]
+    assert set(model.concepts) == {"cat", "dog", "kitten"}
+    with pytest.raises(UserError, match="cannot be united with itself"):
+        model.unite("cat", "cat")
+    with pytest.raises(UserError, match="1 photos are in 'kid' and in 'cat' and would count twice"):
+        model.learn({"kid": one([3])}).unite("kid", "cat")
+
+
 def test_forgetting_leaves_no_trace():
     """Neither name nor numbers, and all others answer as if it had never been."""
     secret = "Ünmistakable-Name"

@@ -104,6 +104,26 @@ class Model:
             "rename", {new: concept.count}
         )
 
+    def unite(self, name: str, into: str) -> "Model":
+        """With the photos of one class in another, also in the history."""
+        one, other = self.concept(name), self.concept(into)
+        if name == into:
+            raise UserError(f"'{name}' cannot be united with itself: name two classes")
+        if both := int(np.isin(one.seen, other.seen).sum()):
+            raise UserError(
+                f"{both} photos are in '{name}' and in '{into}' and would count twice: forget one of the two"
+            )
+        rest = replace(self, concepts={known: concept for known, concept in self.concepts.items() if known != name})
+        history = []
+        for event in self.history:
+            classes: dict[str, int] = {}
+            for known, count in event["classes"].items():
+                target = into if known == name else known
+                classes[target] = classes.get(target, 0) + count
+            history.append({**event, "classes": classes})
+        united = replace(rest._adding({into: one}), history=tuple(history))
+        return united._noting("unite", {into: one.count + other.count})
+
     def concept(self, name: str) -> Concept:
         """Of a class; a `UserError` if there is none of that name."""
         from protoreplay.settings import unknown
