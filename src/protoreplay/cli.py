@@ -20,6 +20,7 @@ from protoreplay.cli_options import (
     EvalOn,
     GpusPerRun,
     Jobs,
+    KeepPrototypes,
     Log,
     Overrides,
     ProtocolName,
@@ -78,6 +79,7 @@ def run(
     evaluation: EvalOn = "test",
     device: Device = "cpu",
     log: Log = None,
+    keep_prototypes: KeepPrototypes = False,
     out: Annotated[
         Path | None,
         typer.Option(help="The run's folder.  [default: runs/PROTOCOL/METHOD/seed-SEED]", show_default=False),
@@ -90,7 +92,7 @@ def run(
     from protoreplay.experiments.spec import file_name, resolve
     from protoreplay.experiments.work import run_path
 
-    spec = resolve(protocol, method, seed, parse(overrides), pick_evaluation(evaluation), device)
+    spec = resolve(protocol, method, seed, parse(overrides), pick_evaluation(evaluation), device, keep_prototypes)
     path = out or run_path(Path("runs") / file_name(protocol), spec)
     with for_this_terminal() as board:
         counts = execute(spec, path, board.run(), pick_log(log))
@@ -116,6 +118,7 @@ def bench(
     gpus_per_run: GpusPerRun = 0.0,
     device: Device = "cpu",
     log: Log = None,
+    keep_prototypes: KeepPrototypes = False,
 ) -> None:
     """Run methods with seeds and settings and print the table; finished runs are not done again, failed ones are."""
     from protoreplay.experiments.grid import RunsFailedError, execute_grid
@@ -125,7 +128,7 @@ def bench(
     chosen = pick_evaluation(evaluation)
     varied = {key: split_values(key, value) for key, value in parse(vary, "--vary", "KEY=A,B").items()}
     names, numbers = method_names(methods), first_seeds(seeds, chosen)
-    specs = resolve_grid(protocol, names, numbers, parse(overrides), chosen, varied, device)
+    specs = resolve_grid(protocol, names, numbers, parse(overrides), chosen, varied, device, keep_prototypes)
     does = pick_engine(engine, jobs, device, address, cpus_per_run, gpus_per_run)
     try:
         with for_this_terminal() as board:

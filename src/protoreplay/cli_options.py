@@ -29,6 +29,9 @@ Device = Annotated[
 ]
 Log = Annotated[str | None, typer.Option(metavar="tensorboard", help="Also write losses and accuracies for it.")]
 Jobs = Annotated[int, typer.Option(min=1, help="Worker processes, each with one thread.")]
+KeepPrototypes = Annotated[
+    bool, typer.Option("--keep-prototypes", help="Keep what `protoreplay analyze` needs; of methods with prototypes.")
+]
 EngineName = Annotated[str, typer.Option("--engine", metavar="local|ray", help="This machine, or a Ray cluster.")]
 Address = Annotated[
     str | None,
