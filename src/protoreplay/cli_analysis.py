@@ -14,6 +14,7 @@ from protoreplay.cli_options import (
     Jobs,
     Overrides,
     ProtocolName,
+    RunsFolder,
     fail,
     method_names,
     parse,
@@ -67,6 +68,23 @@ def ablate(
         print(path)
     if failed:
         fail(failed)
+
+
+@analysis_app.command()
+def analyze(
+    folder: RunsFolder,
+    output: Annotated[Path, typer.Option("--output", "-o", help="The folder for the page, its figures and numbers.")],
+    method: Annotated[str, typer.Option(help="One that kept its prototypes.")] = "vpr",
+    encoder: Annotated[
+        str, typer.Option(metavar="lite0|timm:NAME|FILE.onnx", help="To whose features classes look alike.")
+    ] = "lite0",
+) -> None:
+    """Look into runs of `--keep-prototypes`: maps, motion, similarity, confidence, forgetting, confusion."""
+    from protoreplay.analysis.kept_runs import find
+    from protoreplay.report.analyses import write
+
+    for path in write(find(folder, method), output, encoder):
+        print(path)
 
 
 @analysis_app.command()
