@@ -91,13 +91,25 @@ def analyze(
 def memory(
     protocol: ProtocolName,
     methods: Annotated[str, typer.Option(help="Names separated by commas, or `all`.")] = "all",
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Draw it, task by task, into this file (.png, .pdf, .svg).")
+    ] = None,
 ) -> None:
     """Print what each method carries from task to task, counted on real objects, next to the paper's count."""
     from protoreplay import protocols
     from protoreplay.analysis.memory import measure
 
+    if output:
+        from protoreplay.report.figures import check_ending
+
+        check_ending(output)
+    everything = measure(protocols.get(protocol), method_names(methods))
+    if output:
+        from protoreplay.report import figures, growth
+
+        figures.save(growth.draw(everything), output)
     rows = [("method", "numbers", "bytes", "by the paper's count", "item by item, in numbers")]
-    for measured in measure(protocols.get(protocol), method_names(methods)):
+    for measured in everything:
         items = ", ".join(f"{item.name} {item.numbers:,}" for item in measured.ledger)
         paper = "" if measured.paper is None else f"{measured.paper / 1e5:.1f}e5"
         rows.append((measured.method, f"{measured.numbers:,}", f"{measured.bytes:,}", paper, items))

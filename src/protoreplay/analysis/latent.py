@@ -41,9 +41,12 @@ def principal_axes(points: NDArray[np.floating], count: int) -> Axes:
 def tsne(points: NDArray[np.floating]) -> Floats:
     """A t-SNE map of points, N x D, N x 2: the same for the same points."""
     from sklearn.manifold import TSNE
+    from threadpoolctl import threadpool_limits
 
     perplexity = min(30.0, (len(points) - 1) / 3)
-    mapped: Floats = TSNE(2, perplexity=perplexity, init="pca", random_state=0, n_jobs=1).fit_transform(points)
+    # So few points are mapped faster by one thread, and with one the sums do not depend on the machine.
+    with threadpool_limits(1):
+        mapped: Floats = TSNE(2, perplexity=perplexity, init="pca", random_state=0).fit_transform(points)
     return mapped
 
 

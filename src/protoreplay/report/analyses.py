@@ -50,6 +50,9 @@ def write(runs: Sequence[KeptRun], folder: Path, encoder: str = visual.ENCODER) 
     folder.mkdir(parents=True, exist_ok=True)
     written = [folder / "analysis.html", folder / "seeds.csv"]
     for one in made:
+        # Laid out once, not for every file.
+        one.figure.draw_without_rendering()
+        one.figure.set_layout_engine("none")
         for format in ("png", "pdf"):
             written.append(folder / f"{one.name}.{format}")
             figures.save(one.figure, written[-1])
@@ -107,7 +110,7 @@ def _space(run: KeptRun, palette: Palette) -> Iterator[Analysis]:
         moved[row, [task - 2 for task in path.tasks[1:]]] = path.steps()
     if moved.size:
         labels = ("distance", "class", "moved in task")
-        figure = draw.heat_map(moved, [palette.name(c) for c in paths], list(map(str, tasks)), labels, ".2g")
+        figure = draw.heat_map(moved, [palette.name(c) for c in paths], list(map(str, tasks)), labels, percent=False)
         caption = "Distance in latent space between a class's prototype means before and after each task."
         yield Analysis("moved", "How far each class moved", caption, figure, _cells(moved, paths, tasks, palette))
 
@@ -162,13 +165,16 @@ def _answers(run: KeptRun, palette: Palette) -> Iterator[Analysis]:
 
     classes, table = latent.class_accuracies(run.snapshots)
     names = [palette.name(label) for label in classes]
-    figure = draw.heat_map(100 * table, names, list(map(str, tasks)), ("accuracy (%)", "class", "after task"))
+    figure = draw.heat_map(
+        100 * table, names, list(map(str, tasks)), ("accuracy (%)", "class", "after task"), percent=True
+    )
     caption = "Accuracy on the test images of each class after each task, among all classes seen by then."
     yield Analysis("forgetting", "Forgetting, class by class", caption, figure, _cells(table, classes, tasks, palette))
 
     classes, table = latent.confusion(last)
     names = [palette.name(label) for label in classes]
-    figure = draw.heat_map(100 * table, names, names, ("of the class's images (%)", "class", "taken for"))
+    labels = ("of the class's images (%)", "class", "taken for")
+    figure = draw.heat_map(100 * table, names, names, labels, percent=True)
     caption = "After the last task: what the test images of each class (down) are taken for (across)."
     records = [
         {"class": palette.full(a), "taken_for": palette.full(b), "share": table[i, j]}

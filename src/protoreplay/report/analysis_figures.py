@@ -26,7 +26,8 @@ class Palette:
         """Of all classes of a stream, in the order in which they have colours."""
         self.classes = list(classes)
         self._names = names
-        few = [*layout.COLOURS, "#8c4b2f", "#1b1f80"]
+        # The house's colours, without its second blue.
+        few = [*layout.COLOURS[:4], "#66c2e8", *layout.COLOURS[5:], "#7a2b12", "#001f8f"]
         many = mpl.colormaps["turbo"](np.linspace(0.03, 0.97, len(classes)))
         self._colours = few if len(classes) <= len(few) else [mpl.colors.to_hex(row) for row in many]
 
@@ -98,19 +99,22 @@ def motion(paths: dict[int, latent.Path], axes_of_task_1: latent.Axes, palette: 
         plane.set(xlabel=f"axis {x + 1}", ylabel=f"axis {y + 1}")
         plane.grid(**FAINT)
     space.set(xlabel="axis 1", ylabel="axis 2", zlabel="axis 3")
+    space.locator_params(nbins=4)
     space.tick_params(labelsize=7)
     palette.legend(figure, flat[0][0])
     return figure
 
 
 def heat_map(
-    cells: latent.Floats, down: Sequence[str], across: Sequence[str], labels: tuple[str, str, str], form: str = ".0f"
+    cells: latent.Floats, down: Sequence[str], across: Sequence[str], labels: tuple[str, str, str], percent: bool
 ) -> Figure:
-    """A map of numbers with a scale; `labels` are those of the scale, of down and of across."""
+    """A map of numbers with a scale, from 0 to 100 for `percent`; `labels` are of the scale, of down and of across."""
     height = min(9.0, 1.2 + 0.34 * len(down))
     figure = Figure(figsize=(min(9.4, 2.8 + 0.5 * len(across)), height), layout="constrained")
     axes = figure.subplots()
-    _heat(figure, axes, cells, down, across, labels[0], form)
+    _heat(figure, axes, cells, down, across, labels[0], ".0f" if percent else ".2g")
+    if percent:
+        axes.images[0].set_clim(0, 100)
     axes.set(ylabel=labels[1], xlabel=labels[2])
     return figure
 
@@ -132,7 +136,7 @@ def _heat(
         turned = 90 if max(map(len, across)) > 3 else 0
         axes.set_xticks(range(len(across)), across, rotation=turned)
     if form and max(cells.shape) <= NUMBERS_MOST:
-        middle = (np.nanmin(cells) + np.nanmax(cells)) / 2
+        middle = 50 if form == ".0f" else (np.nanmin(cells) + np.nanmax(cells)) / 2
         for (row, column), value in np.ndenumerate(cells):
             if np.isfinite(value):
                 ink = "#ffffff" if value < middle else "#000000"
@@ -183,7 +187,7 @@ def reliability(found: latent.Reliability) -> Figure:
     upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=(3, 1))
     upper.plot([0, 100], [0, 100], **CHANCE)
     there = found.answers > 0
-    style = {"color": layout.colour(0), "marker": "o", "markersize": 4}
+    style: dict[str, Any] = {"color": layout.colour(0), "marker": "o", "markersize": 4, "clip_on": False, "zorder": 3}
     upper.plot(100 * found.confidence[there], 100 * found.accuracy[there], **style)
     upper.set(ylabel="right (%)", xlim=(0, 100), ylim=(0, 102))
     upper.set_title(f"expected calibration error {100 * found.error:.1f} points")
