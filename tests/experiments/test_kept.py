@@ -101,3 +101,11 @@ def test_few_answers_are_kept_of_many(tmp_path, monkeypatch):
     last = kept.load(RunFolder(tmp_path))[-1]
     assert np.bincount(last.tested)[1:].tolist() == [10] * 4
     assert np.bincount(last.image_labels).tolist() == [2] * 5
+
+
+def test_what_a_run_elsewhere_kept_is_taken_over(tmp_path):
+    execute(spec(), tmp_path / "there")
+    here = RunFolder(tmp_path / "here")
+    with here.locked():
+        here.adopt(RunFolder(tmp_path / "there").contents())
+    assert snapshots(tmp_path / "here") == snapshots(tmp_path / "there")

@@ -91,10 +91,11 @@ def motion(paths: dict[int, latent.Path], axes_of_task_1: latent.Axes, palette: 
         points = axes_of_task_1.project(path.means)
         style: dict[str, Any] = {"color": palette.colour(label), "linewidth": 1.2}
         space.plot(*points.T, marker="o", markersize=2.5, **style)
-        space.plot(*points[-1:].T, "s", color="#000000", markersize=4)
+        last: dict[str, Any] = {"color": layout.INK, "markeredgecolor": palette.colour(label), "markersize": 5.5}
+        space.plot(*points[-1:].T, "s", **last)
         for plane, (x, y) in flat:
             plane.plot(points[:, x], points[:, y], marker="o", markersize=2.5, **style)
-            plane.plot(points[-1, x], points[-1, y], "s", color=layout.INK, markersize=4)
+            plane.plot(points[-1, x], points[-1, y], "s", **last)
     for plane, (x, y) in flat:
         plane.set(xlabel=f"axis {x + 1}", ylabel=f"axis {y + 1}")
         plane.grid(**FAINT)
