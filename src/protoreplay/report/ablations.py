@@ -143,10 +143,7 @@ def write(found: dict[str, list[Measured]], folder: Path) -> list[Path]:
 
 
 def _on_page(method: str, ablations: Sequence[Measured]) -> FigureOnPage:
-    caption = (
-        "Mean over seeds; the stroke is the 95 % bootstrap interval of the mean, the dotted line the full method. The "
-        "table's paired intervals are narrower where seeds rise and fall together."
-    )
+    caption = "Mean over seeds; the stroke is the 95 % bootstrap interval of the mean, the dotted line the full method."
     alt = "Bars of average accuracy: " + "; ".join(
         f"{one.label} {one.group.summaries['avg'].mean:.1f} %" for one in ablations
     )
