@@ -90,6 +90,7 @@ def test_the_correlation_is_pearsons_and_p_the_share_of_permutations_as_large():
     assert latent.correlation(one, one).r == pytest.approx(1)
     assert latent.correlation(one, one).p < 0.03
     assert latent.correlation(one[:2, :2], other[:2, :2]) is None
+    assert latent.correlation(one, np.zeros((5, 5))) is None
 
 
 def test_similarity_is_minus_the_distance():

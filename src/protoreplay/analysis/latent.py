@@ -95,22 +95,21 @@ class Correlation(NamedTuple):
 
 
 def correlation(first: Floats, second: Floats) -> Correlation | None:
-    """How two similarity matrices, C x C, go together; None where there are fewer than three classes.
+    """How two similarity matrices, C x C, go together; None below three classes, or where nothing differs.
 
     Pairs share their classes, so that they are not independent: p comes from permuting the classes of one matrix
     (Mantel's test) with a fixed seed.
     """
     count = len(first)
-    if count < 3:
-        return None
     pairs = np.triu_indices(count, 1)
+    if count < 3 or not np.ptp(first[pairs]) or not np.ptp(second[pairs]):
+        return None
     one = first[pairs] - first[pairs].mean()
     scale = np.linalg.norm(one)
 
     def r(matrix: Floats) -> float:
         other = matrix[pairs] - matrix[pairs].mean()
-        norm = scale * np.linalg.norm(other)
-        return float(one @ other / norm) if norm > 0 else 0.0
+        return float(one @ other / (scale * np.linalg.norm(other)))
 
     found, random = r(second), np.random.default_rng(0)
     orders = (random.permutation(count) for _ in range(PERMUTATIONS))

@@ -127,7 +127,7 @@ def write(found: dict[str, list[Measured]], folder: Path) -> list[Path]:
             written.append(folder / f"ablations-{method}.{format}")
             figures.save(wide, written[-1])
         written.append(folder / f"ablations-{method}.csv")
-        write_whole(written[-1], as_csv(made).encode())
+        write_whole(written[-1], as_csv(made).encode() + b"\n")
         sections.append(Section(method, "", [_on_page(method, ablations)], [(f"{method} and its ablations", made)]))
     groups = [one.group for ablations in found.values() for one in ablations]
     if claims.measured(groups):

@@ -57,8 +57,8 @@ def write(runs: Sequence[KeptRun], folder: Path, encoder: str = visual.ENCODER) 
             written.append(folder / f"{one.name}.{format}")
             figures.save(one.figure, written[-1])
         written.append(folder / f"{one.name}.csv")
-        write_whole(written[-1], as_csv(Table([], [], 0, one.records)).encode())
-    write_whole(written[1], as_csv(over_seeds).encode())
+        write_whole(written[-1], as_csv(Table([], [], 0, one.records)).encode() + b"\n")
+    write_whole(written[1], as_csv(over_seeds).encode() + b"\n")
     sections = [
         Section(one.title, "", [figure_on_page({"only": one.figure}, one.name, one.caption, one.title)], [])
         for one in made
@@ -116,7 +116,7 @@ def _space(run: KeptRun, palette: Palette) -> Iterator[Analysis]:
 
 
 def _similarity(run: KeptRun, palette: Palette, seen: latent.Floats, encoder: str) -> Iterator[Analysis]:
-    """Whether classes that look alike move alike; nothing where fewer than three classes moved."""
+    """Whether classes that look alike move alike; nothing where fewer than three classes moved, or none did."""
     moved, look, move = _similarities(run, palette.classes, seen)
     found = latent.correlation(look, move)
     if found is None:
