@@ -42,9 +42,10 @@ def test_every_command_shown_runs(monkeypatch, tmp_path, small_cache):
     assert len(COMMANDS) > 5
     for command in COMMANDS:
         words = shlex.split(command)
-        if words[1] in ("run", "bench"):
+        if words[1] in ("run", "bench", "ablate"):
             words += ["--set", f"tasks={1 if 'photos' in command else 2}"]
-            words += ["--set", "epochs=1"] if "sgd" in command else []
+            words += ["--set", "epochs=1"] if "sgd" in command or words[1] == "ablate" else []
+            words += ["--seeds", "1", "--jobs", "1"] if words[1] == "ablate" else []
         monkeypatch.setattr(sys, "argv", words)
         with pytest.raises(SystemExit) as stop:
             cli.main()

@@ -1,17 +1,39 @@
 """The commands. Each checks its input, calls the library and prints; heavy parts are imported when needed."""
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from typer.exceptions import TyperException
 
 from protoreplay._version import __version__
+from protoreplay.cli_analysis import analysis_app
 from protoreplay.cli_data import data_app
+from protoreplay.cli_options import (
+    Address,
+    CpusPerRun,
+    Device,
+    EngineName,
+    EvalOn,
+    GpusPerRun,
+    Jobs,
+    KeepPrototypes,
+    Log,
+    Overrides,
+    ProtocolName,
+    RunsFolder,
+    fail,
+    method_names,
+    parse,
+    pick_engine,
+    pick_evaluation,
+    pick_log,
+    print_columns,
+    split_values,
+)
 from protoreplay.cli_photos import photos_app
 from protoreplay.cli_serve import serve_app
 from protoreplay.errors import UserError
@@ -19,7 +41,6 @@ from protoreplay.errors import UserError
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
-    from protoreplay.experiments.grid import Engine, RunsFailedError
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -33,23 +54,7 @@ app.add_typer(protocols_app, name="protocols")
 app.add_typer(data_app, name="data")
 app.add_typer(photos_app)
 app.add_typer(serve_app)
-
-ProtocolName = Annotated[str, typer.Argument(metavar="PROTOCOL", help="A name of `protoreplay protocols`.")]
-Overrides = Annotated[
-    list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="A setting of the protocol or the method; may be given often."),
-]
-EvalOn = Annotated[
-    str,
-    typer.Option(
-        "--eval", metavar="test|validation", help="Test images, or validation images cut from the training set."
-    ),
-]
-Device = Annotated[
-    str, typer.Option(metavar="cpu|cuda|mps|auto", help="Where to compute; `auto`: the fastest there is.")
-]
-Log = Annotated[str | None, typer.Option(metavar="tensorboard", help="Also write losses and accuracies for it.")]
-Jobs = Annotated[int, typer.Option(min=1, help="Worker processes, each with one thread.")]
+app.add_typer(analysis_app)
 
 
 def _print_version(wanted: bool) -> None:
@@ -76,6 +81,7 @@ def run(
     evaluation: EvalOn = "test",
     device: Device = "cpu",
     log: Log = None,
+    keep_prototypes: KeepPrototypes = False,
     out: Annotated[
         Path | None,
         typer.Option(help="The run's folder.  [default: runs/PROTOCOL/METHOD/seed-SEED]", show_default=False),
@@ -88,10 +94,10 @@ def run(
     from protoreplay.experiments.spec import file_name, resolve
     from protoreplay.experiments.work import run_path
 
-    spec = resolve(protocol, method, seed, _parse(overrides), _evaluation(evaluation), device)
+    spec = resolve(protocol, method, seed, parse(overrides), pick_evaluation(evaluation), device, keep_prototypes)
     path = out or run_path(Path("runs") / file_name(protocol), spec)
     with for_this_terminal() as board:
-        counts = execute(spec, path, board.run(), _log(log))
+        counts = execute(spec, path, board.run(), pick_log(log))
     print(f"{spec.variant} on {protocol}, seed {seed}: avg {average(counts):.1%}, final {final(counts):.1%}  ({path})")
 
 
@@ -108,37 +114,34 @@ def bench(
     ] = None,
     evaluation: EvalOn = "test",
     jobs: Jobs = 1,
-    engine: Annotated[str, typer.Option(metavar="local|ray", help="This machine, or a Ray cluster.")] = "local",
-    address: Annotated[
-        str | None,
-        typer.Option(metavar="auto|HOST:PORT|ray://...", help="Of a Ray cluster; without it, one of --jobs runs here."),
-    ] = None,
-    cpus_per_run: Annotated[float, typer.Option(min=0, help="Of the Ray cluster.")] = 1.0,
-    gpus_per_run: Annotated[float, typer.Option(min=0, help="Of the Ray cluster.")] = 0.0,
+    engine: EngineName = "local",
+    address: Address = None,
+    cpus_per_run: CpusPerRun = 1.0,
+    gpus_per_run: GpusPerRun = 0.0,
     device: Device = "cpu",
     log: Log = None,
+    keep_prototypes: KeepPrototypes = False,
 ) -> None:
     """Run methods with seeds and settings and print the table; finished runs are not done again, failed ones are."""
     from protoreplay.experiments.grid import RunsFailedError, execute_grid
     from protoreplay.experiments.progress import for_this_terminal
     from protoreplay.experiments.spec import first_seeds, resolve_grid
 
-    chosen = _evaluation(evaluation)
-    varied = {key: _values(key, value) for key, value in _parse(vary, "--vary", "KEY=A,B").items()}
-    names, numbers = _method_names(methods), first_seeds(seeds, chosen)
-    specs = resolve_grid(protocol, names, numbers, _parse(overrides), chosen, varied, device)
-    does = _engine(engine, jobs, device, address, cpus_per_run, gpus_per_run)
+    chosen = pick_evaluation(evaluation)
+    varied = {key: split_values(key, value) for key, value in parse(vary, "--vary", "KEY=A,B").items()}
+    names, numbers = method_names(methods), first_seeds(seeds, chosen)
+    specs = resolve_grid(protocol, names, numbers, parse(overrides), chosen, varied, device, keep_prototypes)
+    does = pick_engine(engine, jobs, device, address, cpus_per_run, gpus_per_run)
     try:
         with for_this_terminal() as board:
-            execute_grid(specs, out, board, does, _log(log))
+            execute_grid(specs, out, board, does, pick_log(log))
     except RunsFailedError as error:
         if len(error.failures) < len(specs):
             table(out)
-        _fail(error)
+        fail(error)
     table(out)
 
 
-RunsFolder = Annotated[Path, typer.Argument(metavar="DIR", help="A folder of runs.")]
 Against = Annotated[
     str | None, typer.Option(metavar="METHOD", help="Mark what differs from this one, not from the best average.")
 ]
@@ -208,23 +211,6 @@ def report(
 
 
 @app.command()
-def memory(
-    protocol: ProtocolName,
-    methods: Annotated[str, typer.Option(help="Names separated by commas, or `all`.")] = "all",
-) -> None:
-    """Print what each method carries from task to task, counted on real objects, next to the paper's count."""
-    from protoreplay import protocols
-    from protoreplay.analysis.memory import measure
-
-    rows = [("method", "numbers", "bytes", "by the paper's count", "item by item, in numbers")]
-    for measured in measure(protocols.get(protocol), _method_names(methods)):
-        items = ", ".join(f"{item.name} {item.numbers:,}" for item in measured.ledger)
-        paper = "" if measured.paper is None else f"{measured.paper / 1e5:.1f}e5"
-        rows.append((measured.method, f"{measured.numbers:,}", f"{measured.bytes:,}", paper, items))
-    _print_columns(rows)
-
-
-@app.command()
 def tune(
     protocol: ProtocolName,
     method: Annotated[str, typer.Option(help="A name of `protoreplay methods`.")],
@@ -242,11 +228,11 @@ def tune(
     root = out or Path("runs/tune") / file_name(protocol)
     try:
         with for_this_terminal() as board:
-            trials = tune(protocol, method, seeds, root, board, _engine("local", jobs))
+            trials = tune(protocol, method, seeds, root, board, pick_engine("local", jobs))
     except RunsFailedError as error:
-        _fail(error)
+        fail(error)
     words = [" ".join(f"{key}={value}" for key, value in trial.settings.items()) for trial in trials]
-    _print_columns(
+    print_columns(
         [
             ("validation avg %", "settings"),
             *((f"{100 * t.accuracy:.1f}", w) for t, w in zip(trials, words, strict=True)),
@@ -261,7 +247,7 @@ def _methods(context: typer.Context) -> None:
     if context.invoked_subcommand is None:
         from protoreplay.methods import REGISTRY
 
-        _print_columns([(name, recipe.summary) for name, recipe in REGISTRY.items()])
+        print_columns([(name, recipe.summary) for name, recipe in REGISTRY.items()])
 
 
 @methods_app.command("show")
@@ -288,7 +274,7 @@ def _protocols(context: typer.Context) -> None:
             rows.append((protocol.name, protocol.kind, *protocol.outline(), state))
         rows += [("split:FOLDER", "incremental class", "", "", "", "your photos, one sub-folder per class")]
         rows += [("permuted:FOLDER", "incremental domain", "", "", "", "your photos, one sub-folder per class")]
-        _print_columns(rows)
+        print_columns(rows)
 
 
 @protocols_app.command("show")
@@ -304,7 +290,7 @@ def show_protocol(
     from protoreplay import protocols
 
     protocol = protocols.get(name)
-    settings = protocol.settings(_parse(overrides))
+    settings = protocol.settings(parse(overrides))
     if output:
         from protoreplay.report import figures, streams
 
@@ -314,89 +300,9 @@ def show_protocol(
     print("methods use", ", ".join(f"{key}={value}" for key, value in protocol.method_settings.items()))
 
 
-def _print_columns(rows: Sequence[tuple[str, ...]]) -> None:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
-
-
 def _print_settings(settings: "BaseModel") -> None:
     fields = type(settings).model_fields
-    _print_columns([(f"  {key}={getattr(settings, key)}", fields[key].description or "") for key in fields])
-
-
-def _parse(overrides: list[str] | None, option: str = "--set", form: str = "KEY=VALUE") -> dict[str, str]:
-    """`["tau=2", ...]` as a mapping."""
-    parsed = {}
-    for item in overrides or []:
-        key, separator, value = item.partition("=")
-        if not separator or not key:
-            raise UserError(f"{option} {item}: write {form}")
-        parsed[key] = value
-    return parsed
-
-
-def _values(key: str, text: str) -> list[str]:
-    """`a,b` as a list."""
-    values = text.split(",")
-    if not all(values):
-        raise UserError(f"--vary {key}={text}: write KEY=A,B")
-    return values
-
-
-def _engine(
-    name: str, jobs: int, device: str = "cpu", address: str | None = None, cpus: float = 1.0, gpus: float = 0.0
-) -> "Engine":
-    """Who does the runs of a grid; a `UserError` for what this machine cannot do."""
-    from protoreplay.settings import unknown
-
-    if name == "ray":
-        from protoreplay.experiments.cluster import Cluster
-
-        return Cluster(address, jobs, cpus, gpus)
-    if name != "local":
-        raise unknown("engine", name, ["local", "ray"])
-    if address or cpus != 1.0 or gpus:
-        raise UserError("--address, --cpus-per-run and --gpus-per-run are of --engine ray")
-    from protoreplay import devices
-    from protoreplay.experiments.grid import here
-    from protoreplay.experiments.workers import in_workers
-
-    devices.pick(device)
-    return here if jobs == 1 else partial(in_workers, jobs=jobs)
-
-
-def _log(name: str | None) -> str | None:
-    from protoreplay.experiments.run import LOGS
-    from protoreplay.settings import unknown
-
-    if name is not None and name not in LOGS:
-        raise unknown("log", name, list(LOGS))
-    return name
-
-
-def _fail(error: "RunsFailedError") -> NoReturn:
-    """Name the runs that failed, and end."""
-    for failure in error.failures:
-        print(f"protoreplay: {failure.spec.name} failed: {failure.error}", file=sys.stderr)
-    print(f"protoreplay: {error}", file=sys.stderr)
-    raise typer.Exit(1)
-
-
-def _method_names(text: str) -> list[str]:
-    """`a,b@tuned` or `all`, where it stands, as names without repetition."""
-    from protoreplay.methods import REGISTRY
-
-    names = [name for word in text.split(",") for name in (REGISTRY if word == "all" else [word])]
-    return list(dict.fromkeys(names))
-
-
-def _evaluation(value: str) -> Any:
-    from protoreplay.settings import unknown
-
-    if value not in ("test", "validation"):
-        raise unknown("--eval", value, ["test", "validation"])
-    return value
+    print_columns([(f"  {key}={getattr(settings, key)}", fields[key].description or "") for key in fields])
 
 
 @contextmanager

@@ -1,6 +1,7 @@
 from protoreplay import make_method, make_stream, protocols
 from protoreplay.analysis.memory import measure
 from protoreplay.methods import REGISTRY
+from protoreplay.report.growth import draw
 
 
 def test_the_papers_numbers_come_out_of_real_objects(small_cache):
@@ -23,3 +24,14 @@ def test_it_is_the_ledger_of_a_trained_run():
             method.learn(task)
         assert measured.ledger == method.ledger()
         assert measured.bytes == sum(item.bytes for item in method.ledger())
+
+
+def test_growth_is_told_task_by_task_and_drawn():
+    (paper, mean) = measure(protocols.get("split-digits"), ["vpr-paper", "nearest-mean"])
+    assert len(paper.growth) == len(mean.growth) == 9
+    assert mean.growth == sorted(mean.growth)
+    assert paper.growth[-1] == paper.bytes
+    (axes,) = draw([paper, mean]).axes
+    drawn = [line.get_ydata() for line in axes.lines if len(line.get_xdata()) == 9]
+    assert [list(line) for line in drawn] == [paper.growth, mean.growth]
+    assert {"vpr-paper", "nearest-mean"} <= {text.get_text() for text in axes.texts}

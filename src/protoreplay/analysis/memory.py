@@ -13,11 +13,27 @@ PAPER_REGULARISERS = ("l2", "online-ewc", "si", "mas")
 
 @dataclass(frozen=True)
 class Memory:
-    """One method after all tasks: its ledger, and what the paper's way of counting gives (None: not in its table)."""
+    """What one method keeps.
+
+    Attributes:
+        method: its name.
+        ledgers: after each task.
+        paper: what the paper's way of counting gives after the last, None where the paper's table lacks the method.
+    """
 
     method: str
-    ledger: list[LedgerItem]
+    ledgers: list[list[LedgerItem]]
     paper: int | None
+
+    @property
+    def ledger(self) -> list[LedgerItem]:
+        """After all tasks."""
+        return self.ledgers[-1]
+
+    @property
+    def growth(self) -> list[int]:
+        """All bytes kept after each task."""
+        return [sum(item.bytes for item in ledger) for ledger in self.ledgers]
 
     @property
     def numbers(self) -> int:
@@ -27,11 +43,11 @@ class Memory:
     @property
     def bytes(self) -> int:
         """All bytes kept."""
-        return sum(item.bytes for item in self.ledger)
+        return self.growth[-1]
 
 
 def measure(protocol: Protocol, names: list[str]) -> list[Memory]:
-    """Take each method through all tasks of the stream, trained in one pass, and count what it keeps at the end.
+    """Take each method through all tasks of the stream, trained in one pass, and count what it keeps after each.
 
     One pass and not none: what an optimiser carries comes into being with its first step.
     """
@@ -42,9 +58,11 @@ def measure(protocol: Protocol, names: list[str]) -> list[Memory]:
         recipe = methods.get(name)
         briefly = {"epochs": 1} if "epochs" in recipe.method.Config.model_fields else {}
         method = recipe.build(methods.configure(name, protocol, briefly), problem)
+        ledgers = []
         for task in stream:
             method.learn(task)
-        measured.append(Memory(name, method.ledger(), _papers_count(name, method)))
+            ledgers.append(method.ledger())
+        measured.append(Memory(name, ledgers, _papers_count(name, method)))
     return measured
 
 

@@ -1,7 +1,7 @@
 """The folder a run lives in. Every file is written whole or not at all.
 
-`config.json`, `shots.json`, `counts.csv` and `events.jsonl`; while the run is unfinished, `checkpoint.safetensors`, and
-`error.txt` where its last attempt failed.
+`config.json`, `shots.json`, `counts.csv` and `events.jsonl`; the folder `prototypes` where these are kept for analyses;
+while the run is unfinished, `checkpoint.safetensors`, and `error.txt` where its last attempt failed.
 """
 
 import contextlib
@@ -39,6 +39,7 @@ class RunFolder:
         self._events = path / "events.jsonl"
         self._checkpoint = path / "checkpoint.safetensors"
         self._error = path / "error.txt"
+        self.prototypes = path / "prototypes"
 
     def check(self, config: Mapping[str, Any]) -> None:
         """A `UserError` unless the folder is new, empty, or holds a run of the same `config` (versions aside)."""
@@ -62,7 +63,7 @@ class RunFolder:
         self.path.mkdir(parents=True, exist_ok=True)
         try:
             with filelock.FileLock(self.path / ".lock", timeout=0):
-                for leftover in self.path.glob(".*.tmp"):
+                for leftover in self.path.rglob(".*.tmp"):
                     leftover.unlink()
                 yield
         except filelock.Timeout:
@@ -176,7 +177,7 @@ class RunFolder:
         self.clean()
 
     def _forget(self) -> None:
-        for path in (self._checkpoint, self._counts, self._events):
+        for path in (self._checkpoint, self._counts, self._events, *self.prototypes.glob("*")):
             path.unlink(missing_ok=True)
 
     def clean(self) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from protoreplay.experiments.folder import RunFolder
+from protoreplay.experiments.kept import Keeper
 from protoreplay.experiments.progress import Board, Progress
 from protoreplay.experiments.run import logged
 from protoreplay.experiments.spec import RunSpec
@@ -59,4 +60,7 @@ def check(specs: list[RunSpec], root: Path) -> None:
         kind = (spec.protocol.name, spec.stream_settings, spec.evaluation)
         if kind not in known_classes:
             known_classes[kind] = spec.stream().known_classes()
-        RunFolder(run_path(root, spec)).check(spec.identity(known_classes[kind]))
+        folder = RunFolder(run_path(root, spec))
+        folder.check(spec.identity(known_classes[kind]))
+        if spec.keep and folder.finished():
+            Keeper(folder, spec.stream()).check()

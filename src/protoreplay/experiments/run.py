@@ -3,7 +3,7 @@
 import contextlib
 import dataclasses
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +12,15 @@ from torch import Tensor
 
 from protoreplay.evaluation import Count, accuracies
 from protoreplay.experiments.folder import RunFolder
+from protoreplay.experiments.kept import Keeper
 from protoreplay.experiments.progress import Progress
 from protoreplay.experiments.spec import RunSpec
 from protoreplay.experiments.tensorboard import TensorBoard
 from protoreplay.methods import Method
 from protoreplay.protocols import Stream
+
+Heard = Callable[[int, Tensor, Tensor], None]
+"""Called with the task tested on, the probabilities of the classes seen, N x C, and the labels, int64, N."""
 
 LOSSES_PER_TASK = 20
 LOGS = {"tensorboard": TensorBoard}
@@ -48,16 +52,22 @@ class TestSets:
         return features, labels
 
 
-def evaluate(method: Method[Any], stream: Stream, trained: int, tests: TestSets | None = None) -> list[Count]:
+def evaluate(
+    method: Method[Any], stream: Stream, trained: int, tests: TestSets | None = None, heard: Heard | None = None
+) -> list[Count]:
     """Test on every task up to `trained`, the last one learned.
 
     `tests` are the stream's, met by this method alone; given again after the next task, they save time.
+    `heard` is told every answer.
     """
     tests = tests or TestSets(stream)
     counts = []
     for tested in range(1, trained + 1):
         features, labels = tests.get(method, tested)
-        correct = int((method.answer(features) == labels).sum())
+        probabilities = method.answer_proba(features)
+        correct = int((torch.tensor(method.classes)[probabilities.argmax(1)] == labels).sum())
+        if heard:
+            heard(tested, probabilities, labels)
         counts.append(Count(trained, tested, len(labels), correct))
     return counts
 
@@ -73,7 +83,10 @@ def execute(spec: RunSpec, path: Path, progress: Progress | None = None, log: st
     folder = RunFolder(path)
     config = spec.config(stream)
     folder.check(config)
+    keeper = Keeper(folder, stream) if spec.keep else None
     if folder.finished():
+        if keeper:
+            keeper.check()
         folder.clean()  # it may have been killed between its last result and its end
         return folder.counts()
     shots = stream.shots()
@@ -85,12 +98,15 @@ def execute(spec: RunSpec, path: Path, progress: Progress | None = None, log: st
             folder.start(config, shots)
         method = spec.build(stream)
         done, counts, state = folder.resume()
+        if keeper and not keeper.whole(done):
+            folder.start(config, shots)
+            done, counts, state = folder.resume()
         if done:
             method.restore(state)
         tests = TestSets(stream)
         progress.begin(spec.name, len(stream), done)
         for position in range(done + 1, len(stream) + 1):
-            counts += _one_task(method, stream, tests, position, folder, progress, counts)
+            counts += _one_task(method, stream, tests, position, folder, progress, counts, keeper)
             if position < len(stream):
                 folder.save_checkpoint(position, counts, method.state())
             folder.write_counts(counts)
@@ -119,6 +135,7 @@ def _one_task(
     folder: RunFolder,
     progress: Progress,
     before: list[Count],
+    keeper: Keeper | None,
 ) -> list[Count]:
     losses: list[float] = []
 
@@ -130,8 +147,10 @@ def _one_task(
     started = time.perf_counter()
     method.learn(stream.task(position), report)
     learned = time.perf_counter()
-    counts = evaluate(method, stream, position, tests)
+    counts = evaluate(method, stream, position, tests, keeper.hear if keeper else None)
     tested = time.perf_counter()
+    if keeper:
+        keeper.write(method, lambda tested: tests.get(method, tested), position)
     accuracy = accuracies([*before, *counts])[-1]
     folder.append_event(
         {

@@ -35,6 +35,7 @@ class RunSpec:
         evaluation: on test images, or on validation images cut from the training set.
         variant: the method's name with the settings that were given; names the run's folder.
         device: where to compute, one of `devices.DEVICES`; does not make it another run.
+        keep: whether it keeps its prototypes for analyses; nor does that.
     """
 
     protocol: Protocol
@@ -45,6 +46,7 @@ class RunSpec:
     evaluation: Evaluation
     variant: str
     device: str = "cpu"
+    keep: bool = False
 
     @property
     def name(self) -> str:
@@ -97,9 +99,10 @@ def resolve(
     overrides: Mapping[str, Any],
     evaluation: Evaluation = "test",
     device: str = "cpu",
+    keep: bool = False,
 ) -> RunSpec:
     """The run of one method; each override is a setting of the protocol or of the method."""
-    return resolve_grid(protocol, [method], [seed], overrides, evaluation, device=device)[0]
+    return resolve_grid(protocol, [method], [seed], overrides, evaluation, device=device, keep=keep)[0]
 
 
 def resolve_grid(
@@ -110,11 +113,13 @@ def resolve_grid(
     evaluation: Evaluation = "test",
     vary: Mapping[str, Sequence[Any]] | None = None,
     device: str = "cpu",
+    keep: bool = False,
 ) -> list[RunSpec]:
     """The runs of several methods and seeds, seeds outermost; with `vary`, for every combination of its values.
 
     A setting applies to the protocol, or else to each of the methods that has it; one that nothing has is a
-    `UserError`. A method that has none of the varied settings is run once.
+    `UserError`. A method that has none of the varied settings is run once. With `keep`, methods with prototypes keep
+    them; that no method has any is a `UserError`.
     """
     vary = vary or {}
     if any(seed < 0 for seed in seeds):
@@ -122,12 +127,16 @@ def resolve_grid(
     if twice := sorted(overrides.keys() & vary.keys()):
         raise UserError(f"{twice[0]} is both set and varied: give one of them")
     devices.check(device)
+    keeping = [name for name in method_names if methods.get(name).method.has_latent()]
+    if keep and not keeping:
+        having = [name for name, recipe in methods.REGISTRY.items() if recipe.method.has_latent()]
+        raise UserError(f"{', '.join(method_names)}: no prototypes to keep; {' and '.join(having)} have some")
     chosen = protocols.get(protocol)
     variants: dict[str, RunSpec] = {}
     for values in itertools.product(*vary.values()):
         settings = {**overrides, **dict(zip(vary, values, strict=True))}
         for spec in _variants(chosen, method_names, settings, evaluation):
-            variants.setdefault(spec.variant, replace(spec, device=device))
+            variants.setdefault(spec.variant, replace(spec, device=device, keep=keep and spec.method in keeping))
     return [replace(spec, seed=seed) for seed in dict.fromkeys(seeds) for spec in variants.values()]
 
 

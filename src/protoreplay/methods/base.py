@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Generic, TypeVar
+from typing import Annotated, Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import torch
 from pydantic import AfterValidator, Field
@@ -53,6 +53,22 @@ class LedgerItem:
     name: str
     numbers: int
     bytes: int
+
+
+class Latent(NamedTuple):
+    """The space in which images and prototypes are compared, as it is now.
+
+    Attributes:
+        mean: of the prototypes, K x D.
+        variance: of each dimension of each prototype, K x D.
+        classes: int64, K.
+        means: from features as `Method.embed` gave them, N x ..., to the latent means of the images, N x D.
+    """
+
+    mean: Tensor
+    variance: Tensor
+    classes: Tensor
+    means: Callable[[Tensor], Tensor]
 
 
 def _known_encoder(value: str) -> str:
@@ -124,6 +140,15 @@ class Method(ABC, Generic[C]):
     @abstractmethod
     def reader(self) -> Reader:
         """A `Reader` of what is known now; what all batches need is computed here, once. Called without gradients."""
+
+    def latent(self) -> Latent | None:
+        """Prototypes and latent space, for analyses; None for methods that have none. Called without gradients."""
+        return None
+
+    @classmethod
+    def has_latent(cls) -> bool:
+        """Whether `latent` gives anything."""
+        return cls.latent is not Method.latent
 
     def see(self, task: Task) -> None:
         """Add the task's classes to the classes that can be predicted."""

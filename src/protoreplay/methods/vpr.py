@@ -19,7 +19,7 @@ from protoreplay.augmentation import AugmentationSettings, augment
 from protoreplay.encoders import Dictionary, Pixels
 from protoreplay.memory import ReplayMemory
 from protoreplay.methods import layer as layers
-from protoreplay.methods.base import Method, Problem, Reader, Report, prefixed, silent, under
+from protoreplay.methods.base import Latent, Method, Problem, Reader, Report, prefixed, silent, under
 from protoreplay.protocols import Task
 from protoreplay.prototypes import class_probabilities, clusters, squared_distances
 
@@ -268,6 +268,14 @@ class VPR(Method[VPRConfig]):
         bank, layer = self.prototypes.of(0), self.layer if self.layer.ndim == 2 else self.layer.diag()
         scatter = self.scatter if self.scatter.ndim == 2 else self.scatter.diag()
         return bank.mean @ layer.T, layer @ (scatter / bank.count.sum()) @ layer.T
+
+    def latent(self) -> Latent:
+        """Behind the layer; the prototypes of the first domain, whose variances are common to all."""
+        bank = self.prototypes.of(0)
+        means, covariance = self.latent_prototypes()
+        return Latent(
+            means, covariance.diagonal().expand_as(means), bank.classes, lambda x: layers.apply(self.layer, x)
+        )
 
     def _can_align(self, task: Task) -> bool:
         known = set(self.prototypes.of(0).classes.tolist())

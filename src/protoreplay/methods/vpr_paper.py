@@ -14,6 +14,7 @@ from protoreplay.encoders import Network
 from protoreplay.memory import ReplayMemory, quota
 from protoreplay.methods.base import (
     PREDICT_BATCH,
+    Latent,
     MemorySettings,
     Method,
     Problem,
@@ -264,6 +265,12 @@ class VPRPaper(Method[VPRPaperConfig]):
     def _embed(self, images: Tensor) -> Gaussian:
         parts = [self.network.gaussian(part) for part in images.split(PREDICT_BATCH)]
         return Gaussian(torch.cat([mean for mean, _ in parts]), torch.cat([logvar for _, logvar in parts]))
+
+    def latent(self) -> Latent:
+        """The encoder's space; the prototypes of the last task."""
+        bank = self.banks[-1]
+        mean, logvar = bank.gaussian
+        return Latent(mean, logvar.exp(), bank.classes, lambda images: self._embed(images.to(self.device)).mean)
 
     def reader(self) -> Reader:
         """Nearest prototype. All images share their noise, so that an answer does not depend on its batch."""

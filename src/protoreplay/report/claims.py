@@ -89,11 +89,11 @@ def measured(groups: Sequence[Group]) -> bool:
     return any(_measure(claim, eligible) for claim in CLAIMS)
 
 
-def check(groups: Sequence[Group]) -> Table:
+def check(groups: Sequence[Group], claims: Sequence[Claim] = CLAIMS) -> Table:
     """One line a claim: the paper's figure, ours with its interval, and the verdict."""
     eligible = [group for group in groups if _eligible(group)]
     body, records = [], []
-    for claim in CLAIMS:
+    for claim in claims:
         ours = _measure(claim, eligible)
         verdict = _verdict(claim, ours)
         unit = " %" if claim.quantity == "fewer numbers" else ""

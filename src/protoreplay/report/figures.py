@@ -269,10 +269,15 @@ def draw(drawing: Drawing, groups: Sequence[Group], narrow: bool = False) -> Fig
 
 def save(figure: Figure, path: Path) -> None:
     """Write a figure, whole or not at all, in the format of the path's ending."""
-    known = figure.canvas.get_supported_filetypes()
+    check_ending(path)
+    write_whole(path, render(figure, path.suffix.removeprefix(".")))
+
+
+def check_ending(path: Path) -> None:
+    """A `UserError` unless figures can be written to a file of this name."""
+    known = Figure().canvas.get_supported_filetypes()
     if path.suffix.removeprefix(".") not in known:
         raise UserError(f"{path}: a figure's name ends in one of .{', .'.join(sorted(known))}")
-    write_whole(path, render(figure, path.suffix.removeprefix(".")))
 
 
 def render(figure: Figure, format: str, inline: bool = False) -> bytes:

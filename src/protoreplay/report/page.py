@@ -4,9 +4,9 @@ import itertools
 import json
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jinja2
 from markupsafe import Markup, escape
@@ -14,6 +14,7 @@ from matplotlib.figure import Figure
 
 from protoreplay.files import write_whole
 from protoreplay.report import claims, figures, layout, table
+from protoreplay.report.formats import Table
 from protoreplay.report.results import Group
 
 PAPER_FORMATS = ("png", "svg", "pdf")
@@ -21,14 +22,7 @@ PAPER_FORMATS = ("png", "svg", "pdf")
 
 def write_page(groups: list[Group], unfinished: int, path: Path, against: str | None = None) -> None:
     """Write the page to `path`; `against` is the method whose difference from the others is marked in the tables."""
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("protoreplay", "report"),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    page = environment.get_template("page.html").render(
+    page = template("page.html").render(
         sections=[_section(number, part, against) for number, part in enumerate(_by_protocol(groups))],
         runs=sum(len(group.results) for group in groups),
         unfinished=unfinished,
@@ -39,6 +33,45 @@ def write_page(groups: list[Group], unfinished: int, path: Path, against: str | 
     )
     path.parent.mkdir(parents=True, exist_ok=True)
     write_whole(path, page.encode())
+
+
+class FigureOnPage(NamedTuple):
+    """A figure in one or more layouts, each an element of the page, and what stands below."""
+
+    layouts: list[Markup]
+    caption: str
+
+
+class Section(NamedTuple):
+    """A part of a page: heading, text, figures, and tables with their captions."""
+
+    title: str
+    text: str
+    figures: list[FigureOnPage]
+    tables: list[tuple[str, Table]]
+
+
+def figure_on_page(layouts: Mapping[str, Figure], name: str, caption: str, alt: str) -> FigureOnPage:
+    """Figures by layout (`wide`, `narrow`; `only` where one serves all) for a page, described in words by `alt`."""
+    return FigureOnPage([inline(figure, f"{name}-{size}", size, alt) for size, figure in layouts.items()], caption)
+
+
+def write_sections(path: Path, title: str, intro: str, sections: Sequence[Section]) -> None:
+    """Write a page of sections."""
+    page = template("analysis.html").render(title=title, intro=intro, sections=sections)
+    write_whole(path, page.encode())
+
+
+def template(name: str) -> jinja2.Template:
+    """A page of this room, to be filled."""
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("protoreplay", "report"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    return environment.get_template(name)
 
 
 def write_figures(groups: list[Group], folder: Path) -> list[Path]:
@@ -64,7 +97,7 @@ def _section(number: int, groups: Sequence[Group], against: str | None) -> dict[
     for name, drawing in figures.FIGURES.items():
         alt = drawing.alt(groups[: figures.MOST])
         layouts = [
-            _inline(figures.draw(drawing, groups, narrow), f"s{number}-{name}-{size}", size, alt)
+            inline(figures.draw(drawing, groups, narrow), f"s{number}-{name}-{size}", size, alt)
             for size, narrow in (("wide", False), ("narrow", True))
         ]
         drawn.append({"title": drawing.title, "caption": drawing.caption, "layouts": layouts})
@@ -76,7 +109,7 @@ def _section(number: int, groups: Sequence[Group], against: str | None) -> dict[
     }
 
 
-def _inline(figure: Figure, name: str, size: str, alt: str) -> Markup:
+def inline(figure: Figure, name: str, size: str, alt: str) -> Markup:
     """A figure as an `svg` element: ids of its own, described in words, its ink in the colour of the page's text."""
     svg = figures.render(figure, "svg", inline=True).decode()
     svg = svg[svg.index("<svg") :]

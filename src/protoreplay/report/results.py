@@ -148,7 +148,7 @@ def collect(root: Path) -> tuple[list[Group], int]:
         raise UserError(f"{root} is not a folder: give one that `protoreplay bench` or `run` wrote to")
     results, unfinished = [], 0
     for folder in sorted(Path(place) for place, _, files in os.walk(root) if "config.json" in files):
-        result = _read(folder)
+        result = read(folder)
         if result:
             results.append(result)
         else:
@@ -158,12 +158,14 @@ def collect(root: Path) -> tuple[list[Group], int]:
     return _group(results), unfinished
 
 
-def _read(folder: Path) -> Result | None:
-    """The run in a folder, None where it is unfinished. Each file is read once: a folder may hold thousands of runs."""
+def read(folder: Path) -> Result | None:
+    """The run in a folder, None where none is finished. Each file is read once: a folder may hold thousands of runs."""
     config = _parsed(folder / "config.json", _config, "the configuration of a run")
     counts = _parsed(folder / "counts.csv", _counts, "a table of trained,tested,n,correct")
+    if config is None or counts is None:
+        return None
     tasks = len(config["known_classes"])
-    if counts is None or sum(row.tested <= row.trained for row in counts) != tasks * (tasks + 1) // 2:
+    if sum(row.tested <= row.trained for row in counts) != tasks * (tasks + 1) // 2:
         return None
     events = _parsed(folder / "events.jsonl", _events, "the events of a finished run")
     if events is None:

@@ -1,0 +1,94 @@
+"""VPR without each of its ingredients: the paper's ablations and our own, as data, and the grid of their runs."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from protoreplay import methods, protocols
+from protoreplay.experiments.spec import RunSpec, resolve_grid
+from protoreplay.protocols import Protocol
+
+METHODS = ("vpr", "vpr-paper")
+
+
+@dataclass(frozen=True)
+class Ablation:
+    """One method with one thing changed.
+
+    Attributes:
+        name: what is different, for people; empty for the full method.
+        method: a name of the registry.
+        settings: what is changed.
+        kind: of the protocols on which it makes sense.
+    """
+
+    name: str
+    method: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    kind: Literal["any", "incremental class", "incremental domain"] = "any"
+
+
+_NO_VIEWS = {"views": 1, "augment_shift": 0, "augment_flip": False, "augment_colour": 0.0, "augment_erase": 0.0}
+
+ABLATIONS: tuple[Ablation, ...] = (
+    Ablation("", "vpr"),
+    # What episodes train and replay matters where tasks bring new classes; domains, where classes come back.
+    Ablation("no steps on the layer", "vpr", {"steps": 0}, "incremental class"),
+    Ablation("weighted by variances only", "vpr", {"weighting": "variances"}),
+    Ablation("not weighted", "vpr", {"weighting": "none"}),
+    Ablation("no augmented views", "vpr", _NO_VIEWS, "incremental class"),
+    Ablation("replay of means", "vpr", {"replay": "means"}, "incremental class"),
+    Ablation("replay of stored images", "vpr", {"replay": "images", "stored_images": 10}, "incremental class"),
+    Ablation("own prototypes in each domain", "vpr", {"domains": "own"}, "incremental domain"),
+    Ablation("one prototype a class", "vpr", {"prototypes": 1}, "incremental domain"),
+    Ablation("", "vpr-paper"),
+    Ablation("unweighted distance", "vpr-paper", {"weighted": False}),
+    Ablation("replay backward", "vpr-paper", {"replay_order": "backward"}),
+    Ablation("replay of the latest task only", "vpr-paper", {"replay_order": "latest-only"}),
+    Ablation("recall of the mean", "vpr-paper", {"recall": "mean"}),
+    Ablation("recall of the variance", "vpr-paper", {"recall": "variance"}),
+    *(Ablation(f"Z = {samples}", "vpr-paper", {"samples": samples}) for samples in (100, 20, 2)),
+    *(Ablation(f"dimension {dim}", "vpr-paper", {"dim": dim}) for dim in (1000, 100, 10)),
+    Ablation("fused replay", "vpr-paper", {"fused": True}),
+    Ablation("closed form", "vpr-paper", {"expectation": "closed-form"}),
+    Ablation("kept prototypes", "vpr-paper", {"old_prototypes": "kept"}),
+)
+
+
+@dataclass(frozen=True)
+class Planned:
+    """An ablation on a protocol and its runs, one a seed."""
+
+    ablation: Ablation
+    specs: list[RunSpec]
+
+
+def plan(
+    protocol: str,
+    names: Sequence[str],
+    seeds: list[int],
+    overrides: Mapping[str, Any],
+    device: str = "cpu",
+) -> list[Planned]:
+    """The runs of all ablations of the methods `names`, each method's full form first.
+
+    Left out are ablations for other kinds of protocols, and those that on this protocol change nothing. `overrides`
+    apply to all of them, except where an ablation changes the same setting; a wrong one is a `UserError`.
+    """
+    chosen = protocols.get(protocol)
+    resolve_grid(protocol, list(names), seeds, overrides, device=device)  # the errors of what applies to all
+    planned: list[Planned] = []
+    for ablation in ABLATIONS:
+        if ablation.method not in names or ablation.kind not in ("any", chosen.kind):
+            continue
+        settings = {**_applicable(overrides, ablation.method, chosen), **ablation.settings}
+        specs = resolve_grid(protocol, [ablation.method], seeds, settings, device=device)
+        known = (one.specs[0].method_settings for one in planned if one.ablation.method == ablation.method)
+        if specs[0].method_settings not in known:
+            planned.append(Planned(ablation, specs))
+    return planned
+
+
+def _applicable(overrides: Mapping[str, Any], method: str, protocol: Protocol) -> dict[str, Any]:
+    fields = {*methods.get(method).method.Config.model_fields, *type(protocol.defaults).model_fields}
+    return {key: value for key, value in overrides.items() if key in fields}

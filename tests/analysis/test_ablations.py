@@ -1,0 +1,75 @@
+import csv
+
+import pytest
+
+from protoreplay.analysis.ablations import ABLATIONS, METHODS, plan
+from protoreplay.errors import UserError
+from protoreplay.experiments.grid import execute_grid
+from protoreplay.experiments.work import run_path
+from protoreplay.report import ablations
+from protoreplay.report.claims import CLAIMS
+
+QUICK = {"tasks": 2, "steps": 2, "filters": 10}
+
+
+def names(protocol):
+    return {(one.ablation.method, one.ablation.name) for one in plan(protocol, METHODS, [0], {})}
+
+
+def test_every_ablation_claim_of_the_paper_is_an_ablation():
+    listed = [ablation.settings for ablation in ABLATIONS if ablation.method == "vpr-paper"]
+    assert all(claim.change in listed for claim in CLAIMS if claim.change)
+
+
+def test_what_changes_nothing_or_belongs_to_other_protocols_is_left_out():
+    digits, permuted = names("split-digits"), names("permuted-digits")
+    assert ("vpr", "no steps on the layer") in digits
+    assert ("vpr", "no augmented views") not in digits  # the digits' preset has none
+    assert ("vpr", "one prototype a class") in permuted - digits
+    assert ("vpr", "replay of means") in digits - permuted
+    assert {("vpr", ""), ("vpr-paper", ""), ("vpr-paper", "Z = 2")} <= digits & permuted
+
+
+def test_settings_reach_the_methods_that_have_them():
+    planned = plan("split-digits", METHODS, [0, 1], {"epochs": 7, "tasks": 3, "samples": 5})
+    by_name = {one.ablation.name: one.specs for one in planned if one.ablation.method == "vpr-paper"}
+    assert [spec.seed for spec in by_name[""]] == [0, 1]
+    assert {spec.stream_settings.tasks for one in planned for spec in one.specs} == {3}
+    assert by_name["fused replay"][0].method_settings.epochs == 7
+    assert by_name["fused replay"][0].method_settings.samples == 5
+    assert by_name["Z = 2"][0].method_settings.samples == 2
+    with pytest.raises(UserError, match="unknown setting 'epoch'"):
+        plan("split-digits", METHODS, [0], {"epoch": 7})
+
+
+def test_the_table_holds_paired_differences_and_the_page_what_was_drawn(tmp_path):
+    planned = [
+        one for one in plan("split-digits", ["vpr"], [0, 1, 2], QUICK) if one.ablation.name in ("", "not weighted")
+    ]
+    execute_grid([spec for one in planned for spec in one.specs], tmp_path)
+    found = ablations.measured(planned, tmp_path)
+    full, other = found["vpr"]
+    rows = ablations.table(found["vpr"]).records
+    differences = [other.group.values["avg"][seed] - full.group.values["avg"][seed] for seed in (0, 1, 2)]
+    assert rows[1]["avg_difference"] == pytest.approx(sum(differences) / 3)
+    assert rows[1]["avg_low"] < rows[1]["avg_difference"] < rows[1]["avg_high"]
+    assert rows[0]["avg_difference"] is None
+    written = ablations.write(found, tmp_path)
+    assert {path.name for path in written} == {
+        "ablations.html",
+        *(f"ablations-vpr.{ending}" for ending in ("png", "pdf", "csv")),
+    }
+    stored = list(csv.DictReader((tmp_path / "ablations-vpr.csv").read_text().splitlines()))
+    assert [row["ablation"] for row in stored] == ["full", "not weighted"]
+    page = (tmp_path / "ablations.html").read_text()
+    assert page.count("<svg") == 2
+    assert "not weighted" in page
+
+
+def test_an_ablation_without_finished_runs_is_left_out(tmp_path):
+    planned = plan("split-digits", ["vpr"], [0], QUICK)
+    assert ablations.measured(planned, tmp_path) == {}
+    execute_grid(planned[0].specs, tmp_path)
+    (found,) = ablations.measured(planned, tmp_path)["vpr"]
+    assert found.label == "vpr in full"
+    assert run_path(tmp_path, planned[0].specs[0]).is_dir()
