@@ -69,9 +69,9 @@ function correction(place, photo, answer) {
     place.setAttribute("aria-busy", "true");
     try {
       const lesson = await call("learn", form([photo], { label }));
-      toast(`Learned as ${label}. ${lesson.warnings.join(" ")}`, lesson.learned ? ["Undo", undo] : undefined);
-      fill(place, photo, (await call("predict", form([photo]))).answers[0]);
       await tellChange();
+      fill(place, photo, (await call("predict", form([photo]))).answers[0]);
+      toast(`Learned as ${label}. ${lesson.warnings.join(" ")}`, lesson.learned ? ["Undo", undo] : undefined);
     } finally {
       place.setAttribute("aria-busy", "false");
     }

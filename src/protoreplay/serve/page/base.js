@@ -59,12 +59,14 @@ export function tried(work) {
 
 const changed = [];
 export const onChange = (listener) => changed.push(listener);
-export const tellChange = () => Promise.all(changed.map((listener) => listener()));
+// One after the other, so that what is drawn last is what was asked for last.
+let told = Promise.resolve();
+export const tellChange = () => (told = told.catch(() => {}).then(() => Promise.all(changed.map((listener) => listener()))));
 
 export const undo = tried(async () => {
   await call("undo", null, "POST");
-  toast("Undone.");
   await tellChange();
+  toast("Undone.");
 });
 
 export function question(text, yes, { field, value, choice, options } = {}) {

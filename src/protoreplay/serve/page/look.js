@@ -69,8 +69,8 @@ function showConfusions(pairs) {
 
 const change = (path, text) => tried(async (body) => {
   await call(path, body);
-  toast(text(body), ["Undo", undo]);
   await tellChange();
+  toast(text(body), ["Undo", undo]);
 });
 const renamed = change("rename", (body) => `${body.label} is ${body.new} now.`);
 const merged = change("merge", (body) => `${body.label} is part of ${body.into} now.`);

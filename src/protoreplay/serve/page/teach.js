@@ -71,8 +71,8 @@ async function teach(label, photos) {
       lesson = await call(`lessons/${lesson.id}/keep`, null, "POST");
       const again = lesson.known ? `, ${lesson.known} known before` : "";
       const unread = lesson.errors.length ? `; not read: ${lesson.errors.join("; ")}` : "";
-      toast(`${label}: ${plural(lesson.learned, "photo")} learned${again}${unread}`, lesson.learned ? ["Undo", undo] : undefined);
       await tellChange();
+      toast(`${label}: ${plural(lesson.learned, "photo")} learned${again}${unread}`, lesson.learned ? ["Undo", undo] : undefined);
     } else {
       await call(`lessons/${lesson.id}`, null, "DELETE");
       toast(`${label} was not learned.`);
