@@ -168,3 +168,23 @@ def test_probabilities_are_not_overconfident():
         sure.append(probabilities.max(1).values)
         right.append(method.predict(images) == labels)
     assert torch.cat(sure).mean() == pytest.approx(torch.cat(right).float().mean().item(), abs=0.1)
+
+
+def test_new_classes_after_a_domain_of_its_own():
+    method = taught([TASKS[0], permuted(TASKS[0], torch.arange(64).flip(0), 2)])
+    assert method.homes.tolist() == [0, 1]
+    method.learn(Task(3, TASKS[1].classes, TASKS[1].images, TASKS[1].labels))
+    assert method.prototypes.of(0).classes.tolist() == [0, 1, 2]
+    assert (method.predict(TASKS[1].images) == 2).float().mean() > 0.8
+
+
+def test_no_more_prototypes_than_views():
+    assert taught([toy_task(1, (0, 1), shots=2)], prototypes=5).prototypes.classes.tolist() == [0, 0, 1, 1]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_domain_of_two_images_is_split_into_two(seed):
+    method = VPR(VPRConfig(**{**PLAIN, "body": "pixels"}), Problem((1, 8, 8), 10, seed))
+    method.learn(TASKS[0])
+    method.learn(toy_task(2, (0, 1), shots=1))
+    assert len(method.homes) == 2

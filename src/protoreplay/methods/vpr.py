@@ -59,7 +59,7 @@ class VPRConfig(AugmentationSettings):
     """Support and query views, each, of a class in a step."""
     replay: Literal["samples", "means", "images"] = "samples"
     """How old classes come back in a step: samples of their prototypes, the means alone, views of stored images."""
-    stored_images: int = Field(0, ge=0)
+    stored_images: int = Field(10, ge=1)
     """Images of every class that are stored for `replay=images`."""
     domains: Literal["aligned", "own"] = "aligned"
     """When classes come back: prototypes of their own, or the old ones in the order in which they fit, if that is
@@ -164,12 +164,13 @@ class VPR(Method[VPRConfig]):
 
     def _extend(self, task: Task, images: Tensor, random: torch.Generator, report: Report) -> None:
         """Add prototypes of the task's classes to the first domain and renew the layer."""
-        old, pools = len(self.prototypes), []
+        old, pools = len(self.prototypes.of(0)), []
         for label in task.classes:
             own = images[(task.labels == label).to(self.device)]
             views = self.embed(self._views(own, random))
             wanted = self.config.prototypes
-            means, nearest = clusters(views, math.isqrt(len(own)) if wanted == "sqrt" else wanted, random)
+            count = math.isqrt(len(own)) if wanted == "sqrt" else min(wanted, len(views))
+            means, nearest = clusters(views, count, random)
             self.prototypes = self.prototypes.plus(means, nearest.bincount(minlength=len(means)), label, 0)
             apart = views - means[nearest]
             self.scatter = self.scatter + (apart.T @ apart if self.scatter.ndim == 2 else apart.square().sum(0))
@@ -179,7 +180,7 @@ class VPR(Method[VPRConfig]):
         if self.config.steps and len(owners) > 1:
             episode = self._episodes(old, pools, root, random)
             self.layer = layers.train(self.layer, episode, owners, self.config.steps, self.config.lr, report)
-        self._calibrate(task, images, pools)
+        self._calibrate(task, images)
         self._store(task)
 
     def _views(self, images: Tensor, random: torch.Generator) -> Tensor:
@@ -217,7 +218,7 @@ class VPR(Method[VPRConfig]):
 
         return episode
 
-    def _calibrate(self, task: Task, images: Tensor, pools: list[Tensor]) -> None:
+    def _calibrate(self, task: Task, images: Tensor) -> None:
         """Find the temperature at which the task's own images, each left out of its prototype, are likeliest.
 
         With several prototypes of a class an image counts too little in its own to be left out.
@@ -229,12 +230,10 @@ class VPR(Method[VPRConfig]):
         classes, owners = bank.classes.unique(return_inverse=True)
         distances = squared_distances(layers.apply(self.layer, x), layers.apply(self.layer, bank.mean))
         if len(bank) == len(classes):
-            row = (bank.classes == labels[:, None]).int().argmax(1)
-            images_of_class = (labels[:, None] == labels).sum(1, keepdim=True)
+            images_of_class = labels.bincount()[labels][:, None]
             # Without its own share, the mean is that much farther away.
             away = images_of_class / (images_of_class - 1).clamp(min=1)
-            own = row[:, None] == torch.arange(len(bank), device=self.device)
-            distances = torch.where(own, distances * away.square(), distances)
+            distances = torch.where(labels[:, None] == bank.classes, distances * away.square(), distances)
         scores, targets = layers.class_scores(-distances / 2, owners), torch.searchsorted(classes, labels)
         found = math.log(layers.best_temperature(scores, targets))
         self.calibration = self.calibration + torch.tensor([found * len(labels), len(labels)])
@@ -250,7 +249,7 @@ class VPR(Method[VPRConfig]):
         order = torch.arange(x.shape[1], device=self.device)
         home = len(self.homes)
         if self._can_align(task):
-            half = torch.rand(len(x), generator=random).to(self.device) < 0.5
+            half = torch.randperm(len(x), generator=random).to(self.device) < len(x) // 2
             aligned = self._answers(x[~half][:, self._align(x[half], labels[half])])
             means, present = _means(x[half], labels[half])
             own = present[squared_distances(x[~half], means).argmin(1)]
