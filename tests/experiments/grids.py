@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from protoreplay.experiments.folder import RunFolder
@@ -62,10 +63,13 @@ class Bench:
         """How many tasks are done, of all runs."""
         return sum(path.read_bytes().count(b"\n") for path in self.root.rglob("events.jsonl"))
 
-    def wait_for_tasks(self, tasks: int, process: subprocess.Popen) -> None:
+    def wait_for(self, met: Callable[[], bool], process: subprocess.Popen) -> None:
         deadline = time.monotonic() + 120
-        while self.tasks() < tasks and process.poll() is None and time.monotonic() < deadline:
+        while not met() and process.poll() is None and time.monotonic() < deadline:
             time.sleep(0.01)
+
+    def wait_for_tasks(self, tasks: int, process: subprocess.Popen) -> None:
+        self.wait_for(lambda: self.tasks() >= tasks, process)
 
     def finished(self) -> dict[Path, int]:
         """When the counts of each finished run were written."""

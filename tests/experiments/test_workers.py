@@ -84,6 +84,8 @@ def test_interrupted_at_random_moments_the_table_is_the_same_and_nothing_is_done
         before, process = bench.tasks(), bench.start()
         # Of workers and of Ctrl-C something can be said once the command is at work.
         bench.wait_for_tasks(target if how == "group" else before + 1, process)
+        if how is ways[-1]:
+            bench.wait_for(lambda: bool(bench.finished()), process)
         time.sleep(moments.uniform(0, 0.05))
         assert process.poll() is None, process.communicate()[1]
         interrupt(process, how)

@@ -95,7 +95,7 @@ class MemorySettings(EncoderSettings):
     """Settings of methods that keep images."""
 
     lr: float = Field(1e-3, gt=0)
-    """Adam's learning rate (METHOD section 3, split-cifar10: 1e-3); the optimiser starts anew with each task."""
+    """Adam's learning rate (METHOD section 3, split-cifar10: 1e-3)."""
     budget: int = Field(10, ge=0)
     """Images that are kept (METHOD section 3, split-cifar10: 10)."""
     budget_per: BudgetPer = "run"

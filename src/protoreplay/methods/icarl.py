@@ -38,10 +38,12 @@ class ICaRL(LinearMethod[ICaRLConfig]):
 
     Config = ICaRLConfig
     summary = "iCaRL: herded exemplars, distillation, nearest mean of exemplars"
+    optimizer: torch.optim.Optimizer
 
     def __init__(self, config: ICaRLConfig, problem: Problem) -> None:
         """A fresh network and no exemplars."""
         super().__init__(config, problem)
+        self.optimizer = adam(self.network, config.lr)
         self.exemplars = ReplayMemory.empty(problem.image_shape)
         self.pairs = 0
         """How many (task, class) pairs share the budget."""
@@ -54,7 +56,7 @@ class ICaRL(LinearMethod[ICaRLConfig]):
         images = torch.cat([task.images, self.exemplars.images])
         labels = torch.cat([task.labels, self.exemplars.classes])
         everything = Task(task.position, tuple(labels.unique().tolist()), images, labels)
-        self.fit(everything, adam(self.network, self.config.lr), report, loss=self._loss(teacher, old))
+        self.fit(everything, self.optimizer, report, loss=self._loss(teacher, old))
         self.pairs += len(task.classes)
         self._choose(task, quota(self.config.budget, self.config.budget_per, self.pairs))
 

@@ -6,7 +6,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from protoreplay.methods.base import EncoderSettings, Report, silent
+from protoreplay.methods.base import EncoderSettings, Problem, Report, silent
 from protoreplay.methods.distillation import soft_cross_entropy
 from protoreplay.methods.linear import LinearMethod
 from protoreplay.methods.optimizers import adam
@@ -17,7 +17,7 @@ class LwFConfig(EncoderSettings):
     """Settings of LwF."""
 
     lr: float = Field(1e-3, gt=0)
-    """Adam's learning rate (ours: as the other methods'); the optimiser starts anew with each task."""
+    """Adam's learning rate (ours: as the other methods')."""
     strength: float = Field(1.0, ge=0)
     """Weight of the distillation beside the cross-entropy (Li and Hoiem 2016: 1)."""
     temperature: float = Field(2.0, gt=0)
@@ -27,11 +27,17 @@ class LwFConfig(EncoderSettings):
 class LwF(LinearMethod[LwFConfig]):
     """Fine-tuning, with distillation of the classes known before from the network as the last task left it.
 
-    That is the network's own state when a task begins, so nothing is kept beside it.
+    That is the network's own state when a task begins, so no second network is kept.
     """
 
     Config = LwFConfig
     summary = "Learning without Forgetting, distillation on the new images"
+    optimizer: torch.optim.Optimizer
+
+    def __init__(self, config: LwFConfig, problem: Problem) -> None:
+        """A fresh network."""
+        super().__init__(config, problem)
+        self.optimizer = adam(self.network, config.lr)
 
     def learn(self, task: Task, report: Report = silent) -> None:
         """Train on the task's images, by cross-entropy among all classes and distillation among the old ones."""
@@ -49,4 +55,4 @@ class LwF(LinearMethod[LwFConfig]):
                 )
             return total
 
-        self.fit(task, adam(self.network, self.config.lr), report, loss=loss)
+        self.fit(task, self.optimizer, report, loss=loss)

@@ -22,10 +22,12 @@ class Replay(LinearMethod[ReplayConfig]):
 
     Config = ReplayConfig
     summary = "stored images mixed into each batch of new ones"
+    optimizer: torch.optim.Optimizer
 
     def __init__(self, config: ReplayConfig, problem: Problem) -> None:
         """A fresh network and an empty memory."""
         super().__init__(config, problem)
+        self.optimizer = adam(self.network, config.lr)
         self.memory = ReplayMemory.empty(problem.image_shape)
         self.pairs = 0
         """How many (task, class) pairs share the budget."""
@@ -41,7 +43,7 @@ class Replay(LinearMethod[ReplayConfig]):
             replayed = augment(stored[index], self.config, random)
             return self.cross_entropy(torch.cat([images, replayed]), torch.cat([targets, labels[index]]))
 
-        self.fit(task, adam(self.network, self.config.lr), report, loss=loss)
+        self.fit(task, self.optimizer, report, loss=loss)
         self.pairs += len(task.classes)
         share = quota(self.config.budget, self.config.budget_per, self.pairs)
         self.memory = self.memory.after(task, share, self.generator("memory", task.position))
