@@ -80,11 +80,11 @@ def test_interrupted_at_random_moments_the_table_is_the_same_and_nothing_is_done
         undisturbed = whole.root
     bench = Bench(tmp_path / "interrupted", *grid, "--jobs", "2")
     moments, target, finished = random.Random(0), 1, {}
-    for how in ways:
+    for left, how in zip(range(len(ways) - 1, -1, -1), ways, strict=True):
         before, process = bench.tasks(), bench.start()
         # Of workers and of Ctrl-C something can be said once the command is at work.
         bench.wait_for_tasks(target if how == "group" else before + 1, process)
-        if how is ways[-1]:
+        if not left:
             bench.wait_for(lambda: bool(bench.finished()), process)
         time.sleep(moments.uniform(0, 0.05))
         assert process.poll() is None, process.communicate()[1]
