@@ -11,7 +11,7 @@ from PIL import Image
 
 from protoreplay import Classifier
 from protoreplay.backbones import efficientnet, encoder
-from protoreplay.classifier import BATCH, answers
+from protoreplay.photos.answers import BATCH, answers
 from protoreplay.photos.concepts import Concept, rooted
 from protoreplay.photos.embedding import Embedded, Timings, embed
 from protoreplay.photos.model import Model

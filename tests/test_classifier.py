@@ -3,7 +3,7 @@ import pytest
 from photos import fakes
 
 from protoreplay import Classifier, UserError
-from protoreplay.classifier import nearest_kept
+from protoreplay.photos.answers import nearest_kept
 from protoreplay.photos.feature_cache import FeatureCache
 from protoreplay.photos.ledger import entries
 

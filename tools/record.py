@@ -5,6 +5,7 @@ python tools/record.py RUNS results/NAME "protoreplay bench ..."
 
 import csv
 import io
+import json
 import os
 import platform
 import sys
@@ -31,9 +32,15 @@ def record(runs: Path, target: Path, command: str) -> None:
     page = (
         f"# {target.name}\n\n```\n{command}\n```\n\n{machine}. Each run on one thread.\n\n{formats.as_markdown(made)}\n"
     )
+    # Seeds and versions apart: what claims are about.
+    configs = {
+        group.label: {key: value for key, value in group.results[0].config.items() if key not in ("seed", "versions")}
+        for group in groups
+    }
     target.mkdir(parents=True, exist_ok=True)
     write_whole(target / "README.md", page.encode())
     write_whole(target / "table.json", (formats.as_json(made) + "\n").encode())
+    write_whole(target / "configs.json", (json.dumps(configs, indent=1) + "\n").encode())
     write_whole(target / "counts.csv", text.getvalue().encode())
 
 

@@ -185,7 +185,7 @@ def evaluate(
     classifier = open_classifier(path, encoder, not no_cache, must_exist=True)
     classifier.configure(unknown)
     with _photos_done(sum(map(len, photos.values()))) as (progress, tell):
-        result = scoring.evaluate(classifier, photos, tell, progress.say)
+        result = scoring.evaluate(classifier.predict, classifier.model.concepts, photos, tell, progress.say)
     print(result.as_json() if format == "json" else result.as_text())
 
 

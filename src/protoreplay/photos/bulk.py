@@ -116,14 +116,14 @@ def answer_chunk(
 ) -> None:
     """Answer one chunk into its file."""
     from protoreplay.backbones import encoder as encoders
-    from protoreplay.classifier import Classifier
+    from protoreplay.photos.answers import answer
     from protoreplay.photos.embedding import embed
 
     state = modelfile.loads(model, "the model")
     network = encoders.get(encoder)
     encoders.same(state.fingerprint, network.fingerprint, (state.encoder, network.name))
     embedded = embed(network, map(Path, photos), threads=threads)
-    lines = [output.FORMATS[format](answer) + "\n" for answer in Classifier.answer(embedded, state)]
+    lines = [output.FORMATS[format](one) + "\n" for one in answer(embedded, state)]
     write_whole(path, "".join(lines).encode("utf-8", "backslashreplace"))
 
 

@@ -4,15 +4,13 @@ import csv
 import io
 import json
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from protoreplay.classifier import Answer
+from protoreplay.photos.answers import Answer
 
 COLUMNS = ("photo", "label", "probability", "nearest", "familiarity", "error")
 
 
-def as_text(answer: "Answer") -> str:
+def as_text(answer: Answer) -> str:
     """`photo: class 93 %`."""
     if answer.error:
         return f"{answer.photo}: {answer.error}"
@@ -21,7 +19,7 @@ def as_text(answer: "Answer") -> str:
     return f"{answer.photo}: {nearest if answer.label is not None else f'I do not know (nearest: {nearest})'}"
 
 
-def as_csv(answer: "Answer") -> str:
+def as_csv(answer: Answer) -> str:
     """The values of `COLUMNS`; `label` is empty for "I don't know", `nearest` is not."""
     best = answer.choices[0] if answer.choices else None
     line = io.StringIO()
@@ -30,7 +28,7 @@ def as_csv(answer: "Answer") -> str:
     return line.getvalue()
 
 
-def as_json(answer: "Answer") -> str:
+def as_json(answer: Answer) -> str:
     """All that an answer holds; `label` is null for "I don't know"."""
     if answer.error:
         return json.dumps({"photo": answer.photo, "error": answer.error})
@@ -47,5 +45,5 @@ def _short(number: float) -> float:
     return float(f"{number:.5g}")
 
 
-FORMATS: dict[str, Callable[["Answer"], str]] = {"text": as_text, "csv": as_csv, "json": as_json}
+FORMATS: dict[str, Callable[[Answer], str]] = {"text": as_text, "csv": as_csv, "json": as_json}
 HEADERS = {"csv": ",".join(COLUMNS)}

@@ -2,11 +2,11 @@
 
 import json
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from protoreplay.classifier import Classifier
+from protoreplay.photos.answers import Answer
 
 
 @dataclass
@@ -80,16 +80,16 @@ class Score:
 
 
 def evaluate(
-    classifier: Classifier,
+    predict: Callable[[Iterable[Path]], Iterable[Answer]],
+    known: Collection[str],
     photos: Mapping[str, Sequence[Path]],
     tell: Callable[[int], None] = lambda done: None,
     warn: Callable[[str], None] = lambda line: None,
 ) -> Score:
-    """Ask about photos by class name; names that the classifier does not know are photos of no known class."""
+    """Ask about photos by class name; those whose name is not among the `known` are photos of no known class."""
     score = Score()
     owners = [name for name, some in photos.items() for _ in some]
-    known = classifier.model.concepts
-    for owner, answer in zip(owners, classifier.predict(p for some in photos.values() for p in some), strict=True):
+    for owner, answer in zip(owners, predict(p for some in photos.values() for p in some), strict=True):
         tell(1)
         if answer.error:
             score.unreadable += 1

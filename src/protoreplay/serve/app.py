@@ -20,6 +20,7 @@ from protoreplay._version import __version__
 from protoreplay.classifier import Classifier
 from protoreplay.errors import UserError
 from protoreplay.photos import modelfile
+from protoreplay.photos.answers import answer
 from protoreplay.photos.embedding import Embedded, available_cores, embed
 from protoreplay.photos.model import checked_name
 from protoreplay.serve import uploads, views
@@ -118,7 +119,7 @@ def _reading(keeper: Keeper) -> APIRouter:
         seen = look(snapshot.classifier, uploads.read(photos))
         if all(photo.error for photo in seen):
             raise UserError("; ".join(f"{photo.name}: {photo.error}" for photo in seen))
-        given = snapshot.classifier.answer(seen, model, top)
+        given = answer(seen, model, top)
         answers = [views.answer(one, photo, model) for one, photo in zip(given, seen, strict=True)]
         return views.PredictView(revision=snapshot.revision, answers=answers)
 

@@ -6,8 +6,9 @@ from typing import Any
 import numpy as np
 from pydantic import BaseModel, Field
 
-from protoreplay.classifier import Answer, Report, nearest_kept
+from protoreplay.classifier import Report
 from protoreplay.photos import advice, ledger
+from protoreplay.photos.answers import Answer, nearest_kept
 from protoreplay.photos.embedding import Embedded
 from protoreplay.photos.head import shared_scatter, weights
 from protoreplay.photos.model import Model

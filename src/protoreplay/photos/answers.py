@@ -1,0 +1,110 @@
+"""What a model says of embedded photos."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from protoreplay.photos.concepts import Floats, rooted
+from protoreplay.photos.embedding import Embedded
+from protoreplay.photos.head import familiarity
+from protoreplay.photos.model import Model
+
+BATCH = 128
+"""Photos that are compared with many classes at once."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A class that a photo may show.
+
+    Attributes:
+        label: its name.
+        probability: calibrated, among the known classes.
+        distance: squared distance from the prototype, in units of a typical photo's from its own.
+    """
+
+    label: str
+    probability: float
+    distance: float
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What the classifier says of one photo.
+
+    Attributes:
+        photo: its path or number.
+        label: the class; None for "I don't know" and where the photo could not be read.
+        choices: the likeliest classes, best first.
+        familiarity: how much it looks like anything taught; below 0 is "I don't know".
+        error: why it could not be read.
+    """
+
+    photo: str
+    label: str | None
+    choices: tuple[Choice, ...] = ()
+    familiarity: float = 0.0
+    error: str = ""
+
+
+def answer(photos: Iterable[Embedded], model: Model, top: int = 3) -> Iterator[Answer]:
+    """Answers of a model to embedded photos; with many classes, several at once are much faster than one by one."""
+    batch = BATCH if len(model.concepts) > 256 else 8
+    waiting: list[Embedded] = []
+    for photo in photos:
+        waiting.append(photo)
+        if len(waiting) == batch:
+            yield from answers(waiting, model, top)
+            waiting = []
+    yield from answers(waiting, model, top)
+
+
+def answers(photos: Sequence[Embedded], model: Model, top: int = 3) -> list[Answer]:
+    """The answers of a model to some embedded photos, in order."""
+    read = [photo for photo in photos if photo.features is not None]
+    results = {id(photo): Answer(photo.name, None, error=photo.error) for photo in photos}
+    if read:
+        head = model.head
+        nearness, from_centre = head.scores(stacked(read))
+        probabilities = head.probabilities(nearness)
+        familiar = familiarity(nearness, from_centre) - head.threshold(model.unknown)
+        # Where nothing can be refused, the threshold is at minus infinity.
+        familiar = np.where(np.isfinite(familiar), familiar, 1.0)
+        scale = head.calibration.typical
+        for row, photo in enumerate(read):
+            best = best_first(nearness[row], top)
+            choices = tuple(
+                Choice(head.names[k], float(probabilities[row, k]), float(from_centre[row] - nearness[row, k]) / scale)
+                for k in best
+            )
+            label = choices[0].label if familiar[row] >= 0 else None
+            results[id(photo)] = Answer(photo.name, label, choices, float(familiar[row]) / scale)
+    return [results[id(photo)] for photo in photos]
+
+
+def nearest_kept(photo: Embedded, model: Model) -> tuple[str, bytes] | None:
+    """The kept thumbnail of the photo most like this one, with its class; None where none is kept."""
+    best: tuple[float, str, int] | None = None
+    for name, concept in model.concepts.items():
+        keys = concept.sample_keys.tolist()
+        kept = [row for row, key in enumerate(keys) if key in concept.thumbnails]
+        if kept:
+            distances = np.square(concept.sample[kept] - stacked([photo])) @ model.head.weight
+            row = int(distances.argmin())
+            candidate = (float(distances[row]), name, keys[kept[row]])
+            best = min(best, candidate) if best else candidate
+    return (best[1], model.concepts[best[1]].thumbnails[best[2]]) if best else None
+
+
+def best_first(scores: npt.NDArray[np.float32], count: int) -> npt.NDArray[np.int64]:
+    """Indices of the highest scores, best first."""
+    count = min(count, len(scores))
+    best = np.argpartition(-scores, count - 1)[:count]
+    return best[np.argsort(-scores[best], kind="stable")]
+
+
+def stacked(photos: Sequence[Embedded]) -> Floats:
+    """The rooted features, N x D, of the photos that could be read."""
+    return rooted(np.stack([photo.features for photo in photos if photo.features is not None]))

@@ -1,0 +1,50 @@
+"""What the site needs beside MkDocs: formulas without a script or a network, and the recorded results as pages.
+
+Formulas become MathML, which browsers draw themselves. The files of results/ lie outside docs/, so that links between
+the two are written as they are in the repository and changed here into those of the site.
+"""
+
+import html
+import posixpath
+import re
+from pathlib import Path
+
+from latex2mathml.converter import convert
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
+
+ROOT = Path(__file__).parent.parent
+FORMULA = re.compile(r'<(span|div) class="arithmatex">\\[(\[](.*?)\\[)\]]</\1>', re.DOTALL)
+LINK = re.compile(r"(?<=\]\()(\.\./[^)#\s]+)")
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    for path in sorted((ROOT / "results").glob("*/**/*")):
+        if path.is_file():
+            files.append(File.generated(config, path.relative_to(ROOT).as_posix(), abs_src_path=str(path)))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    source = page.file.src_uri
+    folder = posixpath.dirname(source if source.startswith("results/") else f"docs/{source}")
+    return LINK.sub(lambda found: _on_site(found[1], folder, posixpath.dirname(source)), markdown)
+
+
+def _on_site(link: str, folder: str, page_folder: str) -> str:
+    """A link of a file in `folder` of the repository, as one of the page in `page_folder` of the site."""
+    target = posixpath.normpath(posixpath.join(folder, link))
+    if (ROOT / target).is_dir():
+        target += "/README.md"
+    target = "docs/results.md" if target == "results/README.md" else target
+    return posixpath.relpath(target.removeprefix("docs/"), page_folder or ".")
+
+
+def on_page_content(content: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    return FORMULA.sub(_formula, content)
+
+
+def _formula(found: re.Match[str]) -> str:
+    display = "block" if found[1] == "div" else "inline"
+    return convert(html.unescape(found[2]).strip(), display=display)
