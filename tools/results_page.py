@@ -21,7 +21,7 @@ from protoreplay.uncertainty import paired
 
 ROOT = Path(__file__).parent.parent
 PROTOCOLS = ("split-cifar10", "permuted-mnist", "split-mini-imagenet")
-ABSENT = "not recorded yet"
+ABSENT = "Not recorded yet"
 INTRO = """# Results
 
 This page is written by `python tools/results_page.py`, every accuracy from a `counts.csv` in the folder that is linked

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from latex2mathml.converter import convert
 from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
@@ -46,5 +47,8 @@ def on_page_content(content: str, page: Page, config: MkDocsConfig, files: Files
 
 
 def _formula(found: re.Match[str]) -> str:
-    display = "block" if found[1] == "div" else "inline"
-    return convert(html.unescape(found[2]).strip(), display=display)
+    text = html.unescape(found[2]).strip().replace(r"\arg", r"\operatorname{arg}")
+    drawn = convert(text, display="block" if found[1] == "div" else "inline")
+    if "\\" in drawn:
+        raise PluginError(f"a command in this formula is not known: {text}")
+    return drawn

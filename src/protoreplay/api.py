@@ -10,8 +10,9 @@ from protoreplay.protocols import Evaluation, Stream
 def make_stream(protocol: str, seed: int = 0, evaluation: Evaluation = "test", **settings: Any) -> Stream:
     """The stream of tasks of a protocol; `settings` are those of `protoreplay protocols show PROTOCOL`.
 
-    >>> len(make_stream("split-digits"))
-    9
+    Examples:
+        >>> len(make_stream("split-digits"))
+        9
     """
     chosen = protocols.get(protocol)
     return chosen.stream(seed, chosen.settings(settings), evaluation)

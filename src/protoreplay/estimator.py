@@ -20,10 +20,11 @@ class PrototypeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     Learns on with `partial_fit`, new classes included; in whatever order samples come, the result is the same.
 
-    >>> import numpy as np
-    >>> model = PrototypeClassifier().fit([[0, 0], [0, 1], [4, 4], [4, 5]], ["low", "low", "high", "high"])
-    >>> model.partial_fit([[9, 0], [9, 1]], ["right", "right"]).predict([[8, 0], [1, 1]]).tolist()
-    ['right', 'low']
+    Examples:
+        >>> import numpy as np
+        >>> model = PrototypeClassifier().fit([[0, 0], [0, 1], [4, 4], [4, 5]], ["low", "low", "high", "high"])
+        >>> model.partial_fit([[9, 0], [9, 1]], ["right", "right"]).predict([[8, 0], [1, 1]]).tolist()
+        ['right', 'low']
 
     Args:
         root: take signed square roots of unit length first, as is best for features of networks.

@@ -33,8 +33,9 @@ def accuracies(counts: Iterable[Count]) -> list[float]:
 
     PyCIL: "CNN top1 curve". The mean over tasks instead of images is GEM's ACC; they differ where tasks differ in size.
 
-    >>> accuracies([Count(1, 1, 10, 9), Count(2, 1, 10, 5), Count(2, 2, 10, 10)])
-    [0.9, 0.75]
+    Examples:
+        >>> accuracies([Count(1, 1, 10, 9), Count(2, 1, 10, 5), Count(2, 2, 10, 10)])
+        [0.9, 0.75]
     """
     n: dict[int, int] = {}
     correct: dict[int, int] = {}
@@ -67,8 +68,9 @@ def performance_drop(counts: Iterable[Count]) -> float:
 
     PD, the performance dropping rate, of the literature on few-shot class-incremental learning.
 
-    >>> round(performance_drop([Count(1, 1, 10, 9), Count(2, 1, 10, 5), Count(2, 2, 10, 10)]), 12)
-    0.15
+    Examples:
+        >>> round(performance_drop([Count(1, 1, 10, 9), Count(2, 1, 10, 5), Count(2, 2, 10, 10)]), 12)
+        0.15
     """
     values = accuracies(counts)
     return values[0] - values[-1]
@@ -86,8 +88,9 @@ def forgetting(counts: Sequence[Count]) -> float:
     Mammoth's `forgetting` and PyCIL's "Forgetting (CNN)" let the maximum include the last task, so are never negative;
     Avalanche's `StreamForgetting` takes `a_jj` for the best, so is minus our backward transfer.
 
-    >>> forgetting([Count(1, 1, 10, 9), Count(2, 1, 10, 5), Count(2, 2, 10, 10)])
-    0.4
+    Examples:
+        >>> forgetting([Count(1, 1, 10, 9), Count(2, 1, 10, 5), Count(2, 2, 10, 10)])
+        0.4
     """
     accuracy, last = matrix(counts), _last(counts)
     return _mean(
@@ -102,8 +105,9 @@ def backward_transfer(counts: Sequence[Count]) -> float:
     GEM's BWT. Avalanche: `StreamBWT`; Mammoth and Continuum: `backward_transfer` (Continuum averages over all i > j,
     not only the last task).
 
-    >>> backward_transfer([Count(1, 1, 10, 9), Count(2, 1, 10, 5), Count(2, 2, 10, 10)])
-    -0.4
+    Examples:
+        >>> backward_transfer([Count(1, 1, 10, 9), Count(2, 1, 10, 5), Count(2, 2, 10, 10)])
+        -0.4
     """
     accuracy, last = matrix(counts), _last(counts)
     return _mean(accuracy[last, task] - accuracy[task, task] for task in range(1, last))
@@ -118,11 +122,12 @@ def forward_transfer(counts: Sequence[Count], untrained: Sequence[float] | None 
 
     GEM's FWT. Avalanche: `StreamForwardTransfer`; Mammoth: `forward_transfer`.
 
-    >>> rows = [Count(1, 1, 10, 9), Count(1, 2, 10, 3), Count(2, 1, 10, 5), Count(2, 2, 10, 10)]
-    >>> forward_transfer(rows) is None
-    True
-    >>> round(forward_transfer([*rows, Count(0, 2, 10, 1)]), 12)
-    0.2
+    Examples:
+        >>> rows = [Count(1, 1, 10, 9), Count(1, 2, 10, 3), Count(2, 1, 10, 5), Count(2, 2, 10, 10)]
+        >>> forward_transfer(rows) is None
+        True
+        >>> round(forward_transfer([*rows, Count(0, 2, 10, 1)]), 12)
+        0.2
     """
     accuracy, last = matrix(counts), _last(counts)
     later = range(2, last + 1)
@@ -144,8 +149,9 @@ def first_task_retention(counts: Iterable[Count]) -> float:
 
     1 where there is one task, above 1 where it got better, 0 where the first task was never known.
 
-    >>> first_task_retention([Count(1, 1, 10, 8), Count(2, 1, 10, 4), Count(2, 2, 10, 10)])
-    0.5
+    Examples:
+        >>> first_task_retention([Count(1, 1, 10, 8), Count(2, 1, 10, 4), Count(2, 2, 10, 10)])
+        0.5
     """
     values = first_task(counts)
     return values[-1] / values[0] if values[0] else 0.0
@@ -156,8 +162,9 @@ def per_class(counts: Iterable[ClassCount]) -> dict[int, list[float]]:
 
     Counts per task cannot give it where a task brings several classes, so it needs rows per class.
 
-    >>> per_class([ClassCount(1, 0, 10, 9), ClassCount(2, 0, 10, 7), ClassCount(2, 1, 10, 5)])
-    {0: [0.9, 0.7], 1: [0.5]}
+    Examples:
+        >>> per_class([ClassCount(1, 0, 10, 9), ClassCount(2, 0, 10, 7), ClassCount(2, 1, 10, 5)])
+        {0: [0.9, 0.7], 1: [0.5]}
     """
     classes: dict[int, list[float]] = {}
     for row in sorted(counts):

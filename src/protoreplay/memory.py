@@ -54,7 +54,8 @@ class ReplayMemory:
 def quota(budget: int, per: BudgetPer, pairs: int) -> int:
     """Images that each of `pairs` (task, class) pairs may keep: an even share of the run's budget, or all of its own.
 
-    >>> quota(10, "run", 3), quota(1, "class", 500)
-    (3, 1)
+    Examples:
+        >>> quota(10, "run", 3), quota(1, "class", 500)
+        (3, 1)
     """
     return budget // pairs if per == "run" else budget

@@ -123,8 +123,9 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
 
     The k-th smallest of m is multiplied by `m - k + 1`, and never falls below one before it. None is not a test.
 
-    >>> holm([0.01, 0.04, None, 0.03])
-    [0.03, 0.06, None, 0.06]
+    Examples:
+        >>> holm([0.01, 0.04, None, 0.03])
+        [0.03, 0.06, None, 0.06]
     """
     tests = sorted((p, index) for index, p in enumerate(p_values) if p is not None)
     corrected: list[float | None] = [None] * len(p_values)
