@@ -302,7 +302,8 @@ def show_protocol(
 
 def _print_settings(settings: "BaseModel") -> None:
     fields = type(settings).model_fields
-    print_columns([(f"  {key}={getattr(settings, key)}", fields[key].description or "") for key in fields])
+    words = {key: " ".join((field.description or "").split()) for key, field in fields.items()}
+    print_columns([(f"  {key}={getattr(settings, key)}", words[key]) for key in fields])
 
 
 @contextmanager
