@@ -247,6 +247,22 @@ def test_control_c_stops_at_once_and_the_same_command_continues(tmp_path):
     assert (tmp_path / "run/counts.csv").read_bytes() == (tmp_path / "whole/counts.csv").read_bytes()
 
 
-def test_help_does_not_load_pytorch():
-    code = "import sys, protoreplay.cli; assert 'torch' not in sys.modules and 'matplotlib' not in sys.modules"
-    assert subprocess.run([sys.executable, "-c", code], env=os.environ, check=False).returncode == 0
+HEAVY = ("torch", "numpy", "scipy", "sklearn", "matplotlib", "onnxruntime", "ray")
+
+
+@pytest.mark.parametrize("words", [["--help"], ["bench", "--help"], ["--version"]])
+def test_help_loads_nothing_heavy(words):
+    code = (
+        f"import sys; sys.argv = ['protoreplay', *{words}]\n"
+        "from protoreplay import cli\n"
+        "try: cli.main()\n"
+        f"finally: print([name for name in {HEAVY} if name in sys.modules], file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], env=os.environ, check=True, capture_output=True, text=True)
+    assert done.stderr == "[]\n"
+
+
+def test_the_shell_can_complete_commands():
+    asked = {"_PROTOREPLAY_COMPLETE": "complete_bash", "COMP_WORDS": "protoreplay pre", "COMP_CWORD": "1"}
+    process = program(env={**os.environ, **asked}, stdout=subprocess.PIPE, text=True)
+    assert process.communicate()[0].split() == ["predict"]

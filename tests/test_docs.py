@@ -10,6 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import doc_blocks
 import pytest
 from PIL import Image
 
@@ -18,8 +19,6 @@ from protoreplay import cli, methods, protocols
 from protoreplay.data import catalog
 
 ROOT = Path(__file__).parent.parent
-sys.path.insert(0, str(ROOT / "tools"))
-import doc_blocks  # noqa: E402
 
 PAGES = {str(page.relative_to(ROOT)): doc_blocks.blocks(page.read_text()) for page in doc_blocks.pages()}
 RUN = [name for name, blocks in PAGES.items() if any(block.is_run for block in blocks)]

@@ -5,7 +5,6 @@ images of each class is enough to tell most dimensions apart.
 """
 
 import torch
-from scipy.optimize import linear_sum_assignment
 from torch import Tensor
 
 FLOOR = 1e-4
@@ -26,6 +25,9 @@ def align(x: Tensor, groups: Tensor, means: Tensor, variances: Tensor) -> Tensor
     Returns:
         int64, D, a permutation.
     """
+    # Late, because it takes most of a second and few streams need it.
+    from scipy.optimize import linear_sum_assignment
+
     expected, spread = means[groups].double(), variances.double() + FLOOR
     x = x.double()
     # Row i, column j: what it costs if dimension i of x is dimension j of the prototypes.

@@ -1,14 +1,9 @@
-import importlib.util
 import json
-from pathlib import Path
 
-TOOL = Path(__file__).parent.parent.parent / "tools" / "record.py"
+import record
 
 
 def test_a_folder_of_runs_is_recorded(runs, tmp_path):
-    spec = importlib.util.spec_from_file_location("record", TOOL)
-    record = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(record)
     record.record(runs, tmp_path / "results/small", "protoreplay bench ...")
     rows = json.loads((tmp_path / "results/small/table.json").read_text())
     assert [row["method"] for row in rows] == ["good", "bad"]

@@ -1,0 +1,73 @@
+#!/usr/bin/env bash
+# Repeats every recorded experiment: runs go to runs/results (the same call goes on where it was stopped), what is recorded
+# of them to results/, and the pages are written anew. It takes many hours.
+#
+#     tools/results.sh            everything
+#     tools/results.sh quick      a sample of each in about ten minutes, recorded in build/results
+#
+# JOBS says how many runs at a time (2). CIFAR-10 and MNIST are downloaded; mini-ImageNet has to be imported first.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+jobs=${JOBS:-2}
+runs=${RUNS:-runs/results} target=results
+seeds=10 few=3
+methods=all
+short=() shorter=() photos=(cifar unknown mini onnx kill) step=() whole=()
+if [ "${1:-}" = quick ]; then
+    runs=${RUNS:-runs/results-quick} target=build/results
+    seeds=1 few=1
+    methods=vpr,nearest-mean,slda,replay,sgd
+    short=(--set tasks=4) shorter=(--set tasks=2) photos=()
+    step=(--classes 10 --tasks 5 --seconds 1 --only vpr) whole=(vpr nearest-mean)
+fi
+
+# recorded NAME COMMAND...: the runs of a command, its table, counts and page.
+recorded() {
+    local name=$1
+    shift
+    echo "== $name: $*"
+    "$@" --jobs "$jobs" --out "$runs/$name"
+    python tools/record.py "$runs/$name" "$target/$name" "$* --jobs $jobs --out $runs/$name"
+    protoreplay report "$runs/$name" -o "$target/$name/report.html"
+}
+
+# timed NAME COMMAND...: what a benchmark prints, with the load before it; not again if it was done.
+timed() {
+    local name=$1
+    shift
+    [ -e "$runs/$name.done" ] && return
+    echo "== $name: $*"
+    mkdir -p "$target/speed" "$runs"
+    { echo "\$ $*    # load $(cut -d' ' -f1 /proc/loadavg)"; "$@"; } >"$runs/$name.txt"
+    mv "$runs/$name.txt" "$target/speed/$name.txt"
+    touch "$runs/$name.done"
+}
+
+protoreplay data get cifar10
+protoreplay data get mnist
+recorded split-cifar10 protoreplay bench split-cifar10 --methods "$methods" --seeds "$seeds" "${short[@]}"
+recorded split-cifar10-random-order \
+    protoreplay bench split-cifar10 --methods vpr --seeds "$seeds" --set class_order=random "${short[@]}"
+recorded ablations protoreplay ablate split-cifar10 --seeds "$seeds" ${shorter[@]:+--methods vpr} "${shorter[@]}"
+recorded permuted-mnist protoreplay bench permuted-mnist --methods "$methods" --seeds "$few" "${shorter[@]}"
+if protoreplay data path mini-imagenet; then
+    recorded split-mini-imagenet \
+        protoreplay bench split-mini-imagenet --methods "$methods" --seeds "$few" "${shorter[@]}"
+else
+    echo "split-mini-imagenet is left out: protoreplay data import mini-imagenet PATH, then again"
+    photos=("${photos[@]/mini/}")
+fi
+for name in ${photos[@]:+"${photos[@]}"}; do
+    if [ ! -e "$runs/photos-$name.done" ]; then
+        python tools/photo_results.py "$name"
+        touch "$runs/photos-$name.done"
+    fi
+done
+timed step python benchmarks/step.py "${step[@]}"
+timed run python benchmarks/run.py "${whole[@]}"
+if [ "$target" = results ]; then
+    python tools/results_page.py
+    python tools/method_pages.py
+fi
+echo "recorded in $target"
