@@ -124,12 +124,15 @@ def page(results: Path, prefix: str) -> str:
     lines = [INTRO, *main_table(recorded), ""]
     for name in PROTOCOLS:
         lines += [f"## {name}", ""]
-        lines += [f"{standing(recorded[name])} {_link(name, prefix)}" if name in recorded else f"{ABSENT}.", ""]
+        lines += [
+            f"{standing(recorded[name])} {_link(results, name, prefix)}" if name in recorded else f"{ABSENT}.",
+            "",
+        ]
     lines += [CLAIMS, formats.as_markdown(claims.check([group for found in recorded.values() for group in found])), ""]
     others = [name for name in recorded if name not in PROTOCOLS]
     for name in others:
         shown = table.results(recorded[name], ["avg", "final", "forgetting", "kept_numbers"])
-        lines += [f"## {name}", "", _link(name, prefix), "", formats.as_markdown(shown), ""]
+        lines += [f"## {name}", "", _link(results, name, prefix), "", formats.as_markdown(shown), ""]
     lines += ["## Also", ""]
     for path in sorted(results.glob("*/README.md")):
         if path.parent.name not in recorded:
@@ -138,8 +141,11 @@ def page(results: Path, prefix: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _link(name: str, prefix: str) -> str:
-    return f"The command, the machine and every count: [{name}]({prefix}{name}/README.md)."
+def _link(results: Path, name: str, prefix: str) -> str:
+    figures = (
+        f"; with figures: [report]({prefix}{name}/report.html)" if (results / name / "report.html").exists() else ""
+    )
+    return f"The command, the machine and every count: [{name}]({prefix}{name}/README.md){figures}."
 
 
 def pages() -> dict[Path, str]:
