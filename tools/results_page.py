@@ -74,7 +74,7 @@ def main_table(recorded: dict[str, list[Group]]) -> list[str]:
     for label in labels:
         cells = [cell for column in by_label for cell in _cells(column.get(label))]
         lines.append(f"| {label} | {' | '.join(cells)} |")
-    return lines if labels else []
+    return [*lines, ""] if labels else []
 
 
 def _cells(group: Group | None) -> list[str]:
@@ -121,13 +121,10 @@ def _name(group: Group) -> str:
 def page(results: Path, prefix: str) -> str:
     """The whole page; `prefix` leads from it to the folders of results."""
     recorded = everything(results)
-    lines = [INTRO, *main_table(recorded), ""]
+    lines = [INTRO, *main_table(recorded)]
     for name in PROTOCOLS:
-        lines += [f"## {name}", ""]
-        lines += [
-            f"{standing(recorded[name])} {_link(results, name, prefix)}" if name in recorded else f"{ABSENT}.",
-            "",
-        ]
+        found = f"{standing(recorded[name])} {_link(results, name, prefix)}" if name in recorded else f"{ABSENT}."
+        lines += [f"## {name}", "", found, ""]
     lines += [CLAIMS, formats.as_markdown(claims.check([group for found in recorded.values() for group in found])), ""]
     others = [name for name in recorded if name not in PROTOCOLS]
     for name in others:
@@ -142,10 +139,9 @@ def page(results: Path, prefix: str) -> str:
 
 
 def _link(results: Path, name: str, prefix: str) -> str:
-    figures = (
-        f"; with figures: [report]({prefix}{name}/report.html)" if (results / name / "report.html").exists() else ""
-    )
-    return f"The command, the machine and every count: [{name}]({prefix}{name}/README.md){figures}."
+    link = f"The command, the machine and every count: [{name}]({prefix}{name}/README.md)"
+    drawn = (results / name / "report.html").exists()
+    return f"{link}; with figures: [report]({prefix}{name}/report.html)." if drawn else f"{link}."
 
 
 def pages() -> dict[Path, str]:
