@@ -9,8 +9,8 @@ from protoreplay.methods import layer as layers
 from protoreplay.methods.vpr import VPR, VPRConfig
 from protoreplay.protocols import Task
 
-PLAIN = {"filters": 20, "patch": 4, "latent": 12, "views": 1, "augment_shift": 0, "augment_flip": False}
-PLAIN |= {"augment_colour": 0.0, "augment_erase": 0.0}
+PLAIN = {"filters": 20, "patch": 4, "latent": 12, "views": 1, "augment_shift": 0, "augment_colour": 0.0}
+PLAIN |= {"augment_erase": 0.0, "mirror": False, "few": 0.0, "shrink": 1.0, "ridge": 1.0, "lr": 0.003, "steps": 50}
 TASKS = [toy_task(1, (0, 1), shots=10), toy_task(2, (2,), shots=10), toy_task(3, (3, 4), shots=10)]
 
 
@@ -23,6 +23,12 @@ def taught(tasks=TASKS, **settings):
     for task in tasks:
         method.learn(task)
     return method
+
+
+def between_classes():
+    """Images of which it is hard to say what they are: means of two of different classes."""
+    images = torch.cat([task.images for task in TASKS]).float()
+    return torch.cat([(images + images.roll(10 * by, 0)) / 2 for by in (1, 2)]).to(torch.uint8)
 
 
 def permuted(task, order, position):
@@ -55,10 +61,39 @@ def test_prototypes_go_through_every_change_of_the_layer_exactly(weighting, step
 
 def test_answers_are_the_nearest_prototype_behind_the_layer():
     method = taught()
-    images = torch.randint(0, 256, (30, 1, 8, 8), generator=torch.Generator().manual_seed(0)).to(torch.uint8)
+    images = between_classes()
     x = layers.apply(method.layer, method.embed(images))
     nearest = torch.cdist(x, method.latent_prototypes()[0]).argmin(1)
+    assert len(nearest.unique()) > 2
     assert method.predict(images).tolist() == method.prototypes.classes[nearest].tolist()
+
+
+def test_shrunk_prototypes_are_nearer_to_their_centre():
+    method = taught(shrink=0.6)
+    images = between_classes()
+    means = method.latent_prototypes()[0]
+    centre = means.mean(0)
+    x = layers.apply(method.layer, method.embed(images))
+    nearest = torch.cdist(x, centre + 0.6 * (means - centre)).argmin(1)
+    assert method.predict(images).tolist() == method.prototypes.classes[nearest].tolist()
+    assert nearest.tolist() != torch.cdist(x, means).argmin(1).tolist()
+
+
+def test_few_images_tell_little_of_how_images_differ_and_views_what_views_do():
+    method = taught(TASKS[:1], views=40, augment_shift=1, few=30.0, steps=0)
+    random = method.generator("learn", 1)
+    method.body.fit(TASKS[0].images, random)
+    expected = torch.zeros(12, 12)
+    for label, mean in zip((0, 1), method.prototypes.mean, strict=True):
+        own = TASKS[0].images[TASKS[0].labels == label]
+        views = method.embed(method._views(own, random)).view(4, 10, 12)
+        centres = (views.mean(0) + method.embed(own)) / 2
+        torch.testing.assert_close(mean, centres.mean(0))
+        for of_view in views:
+            for view, of_image, centre in zip(of_view, views.mean(0), centres, strict=True):
+                expected += (view - of_image).outer(view - of_image)
+                expected += 10 / (10 + 30) * (centre - mean).outer(centre - mean)
+    torch.testing.assert_close(method.scatter, expected, rtol=1e-4, atol=1e-4)
 
 
 def test_no_image_is_kept_unless_images_are_replayed():
@@ -178,7 +213,7 @@ def test_new_classes_after_a_domain_of_its_own():
     assert (method.predict(TASKS[1].images) == 2).float().mean() > 0.8
 
 
-def test_no_more_prototypes_than_views():
+def test_no_more_prototypes_than_images():
     assert taught([toy_task(1, (0, 1), shots=2)], prototypes=5).prototypes.classes.tolist() == [0, 0, 1, 1]
 
 

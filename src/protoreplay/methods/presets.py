@@ -28,13 +28,21 @@ _STRENGTHS = {
 _NO_VIEWS: dict[str, Any] = {
     "views": 1,
     "augment_shift": 0,
-    "augment_flip": False,
+    "mirror": False,
     "augment_colour": 0.0,
     "augment_erase": 0.0,
 }
 _VPR_DIGITS: dict[str, Any] = {"patch": 4, "latent": 100, **_NO_VIEWS}
 _VPR_MINI_IMAGENET: dict[str, Any] = {"latent": 900}
-_VPR_ANY_ORDER: dict[str, Any] = {"body": "pixels", "prototypes": "sqrt", "ridge": 10.0, "steps": 0, **_NO_VIEWS}
+_VPR_ANY_ORDER: dict[str, Any] = {
+    "body": "pixels",
+    "prototypes": "sqrt",
+    "few": 0.0,
+    "ridge": 10.0,
+    "shrink": 1.0,
+    "steps": 0,
+    **_NO_VIEWS,
+}
 _COLUMNS = ("permuted-mnist", "split-cifar10", "split-mini-imagenet")
 
 

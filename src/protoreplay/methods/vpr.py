@@ -31,16 +31,17 @@ class VPRConfig(AugmentationSettings):
     """A dictionary of patches of the first task's images, or square roots of pixels where pixels have no neighbours."""
     filters: int = Field(200, ge=1)
     """Filters of the dictionary."""
-    patch: int = Field(6, ge=2)
+    patch: int = Field(8, ge=2)
     """Side of the dictionary's patches."""
-    latent: int = Field(400, ge=1)
+    mirror: bool = True
+    """Whether the dictionary gives an image and its mirror image the same features."""
+    latent: int = Field(700, ge=1)
     """Latent dimension: width of the dictionary's features and of the layer."""
     views: int = Field(200, ge=1)
-    """Views of a class from which its prototype is made: its images, and changed copies of all of them alike."""
+    """Views of a class: its images, and changed copies of all of them alike. A prototype is halfway between the mean of
+    the images and that of all views."""
     augment_shift: int = Field(4, ge=0)
     """Views are shifted by up to this many pixels in each direction; what comes in is the reflected border."""
-    augment_flip: bool = True
-    """Every second view is mirrored left and right."""
     augment_colour: float = Field(0.8, ge=0, le=1)
     """Brightness, contrast and, of colour images, saturation of views change by a factor of up to 1 +- this."""
     augment_erase: float = Field(0.2, ge=0, le=1)
@@ -49,11 +50,16 @@ class VPRConfig(AugmentationSettings):
     """Prototypes of a class in a task, or `sqrt`: as many as the square root of its images."""
     weighting: Literal["covariance", "variances", "none"] = "covariance"
     """What classes share and the layer whitens: the covariance, the variances alone, or nothing (no whitening)."""
-    ridge: float = Field(1.0, gt=0)
+    few: float = Field(30.0, ge=0)
+    """So many images of a class tell half of how its images differ: with n images, their covariance counts
+    n / (n + few) beside that of an image's views."""
+    ridge: float = Field(0.7, gt=0)
     """Mean eigenvalues of the covariance that are added to it in every direction."""
-    steps: int = Field(50, ge=0)
+    shrink: float = Field(0.7, gt=0, le=1)
+    """How far from the centre of all prototypes one is taken to be: few images put it farther out than it is."""
+    steps: int = Field(20, ge=0)
     """VPR steps on the layer after it was whitened, in every task."""
-    lr: float = Field(0.003, gt=0)
+    lr: float = Field(0.0003, gt=0)
     """Adam's learning rate, times the layer's own scale."""
     episode_shots: int = Field(5, ge=1)
     """Support and query views, each, of a class in a step."""
@@ -130,7 +136,7 @@ class VPR(Method[VPRConfig]):
         body = (
             Pixels(problem.image_shape)
             if config.body == "pixels"
-            else Dictionary(problem.image_shape, config.filters, config.patch, config.latent)
+            else Dictionary(problem.image_shape, config.filters, config.patch, config.latent, config.mirror)
         )
         self.body, width = body.to(self.device), body.width
         shape = (width, width) if config.weighting == "covariance" else (width,)
@@ -167,14 +173,16 @@ class VPR(Method[VPRConfig]):
         old, pools = len(self.prototypes.of(0)), []
         for label in task.classes:
             own = images[(task.labels == label).to(self.device)]
-            views = self.embed(self._views(own, random))
+            views = self.embed(self._views(own, random)).unflatten(0, (-1, len(own)))
+            centres = (views.mean(0) + views[0]) / 2
             wanted = self.config.prototypes
-            count = math.isqrt(len(own)) if wanted == "sqrt" else min(wanted, len(views))
-            means, nearest = clusters(views, count, random)
-            self.prototypes = self.prototypes.plus(means, nearest.bincount(minlength=len(means)), label, 0)
-            apart = views - means[nearest]
-            self.scatter = self.scatter + (apart.T @ apart if self.scatter.ndim == 2 else apart.square().sum(0))
-            pools += [views[nearest == number] for number in range(len(means))]
+            count = math.isqrt(len(own)) if wanted == "sqrt" else min(wanted, len(own))
+            means, nearest = clusters(centres, count, random)
+            self.prototypes = self.prototypes.plus(means, len(views) * nearest.bincount(minlength=count), label, 0)
+            told = len(own) / (len(own) + self.config.few)
+            self._spread(views - views.mean(0), 1.0)
+            self._spread(centres - means[nearest], len(views) * told)
+            pools += [views[:, nearest == number].flatten(0, 1) for number in range(count)]
         self.layer, root = self._whitening()
         owners = self.prototypes.of(0).classes.unique(return_inverse=True)[1]
         if self.config.steps and len(owners) > 1:
@@ -182,6 +190,11 @@ class VPR(Method[VPRConfig]):
             self.layer = layers.train(self.layer, episode, owners, self.config.steps, self.config.lr, report)
         self._calibrate(task, images)
         self._store(task)
+
+    def _spread(self, apart: Tensor, weight: float) -> None:
+        """Add differences, ... x D, to the scatter."""
+        rows = apart.flatten(0, -2)
+        self.scatter = self.scatter + weight * (rows.T @ rows if self.scatter.ndim == 2 else rows.square().sum(0))
 
     def _views(self, images: Tensor, random: torch.Generator) -> Tensor:
         """Views of one class's images, so many that there are `views` of the class: first the images themselves."""
@@ -226,17 +239,23 @@ class VPR(Method[VPRConfig]):
         bank = self.prototypes.of(0)
         if len(bank.classes.unique()) < 2:
             return
-        x, labels = self.embed(images), task.labels.to(self.device)
+        labels = task.labels.to(self.device)
         classes, owners = bank.classes.unique(return_inverse=True)
-        distances = squared_distances(layers.apply(self.layer, x), layers.apply(self.layer, bank.mean))
+        centre = bank.mean.mean(0)
+        x, apart = (layers.apply(self.layer, rows - centre) for rows in (self.embed(images), bank.mean))
+        scores = x @ apart.T - self._bias(apart)
         if len(bank) == len(classes):
-            images_of_class = labels.bincount()[labels][:, None]
-            # Without its own share, the mean is that much farther away.
-            away = images_of_class / (images_of_class - 1).clamp(min=1)
-            distances = torch.where(labels[:, None] == bank.classes, distances * away.square(), distances)
-        scores, targets = layers.class_scores(-distances / 2, owners), torch.searchsorted(classes, labels)
+            row = (labels[:, None] == bank.classes).int().argmax(1)
+            others = (labels.bincount()[labels] - 1).clamp(min=1)[:, None]
+            left_out = apart[row] - (x - apart[row]) / others
+            scores[torch.arange(len(row), device=self.device), row] = (x * left_out).sum(1) - self._bias(left_out)
+        scores, targets = layers.class_scores(scores, owners), torch.searchsorted(classes, labels)
         found = math.log(layers.best_temperature(scores, targets))
         self.calibration = self.calibration + torch.tensor([found * len(labels), len(labels)])
+
+    def _bias(self, apart: Tensor) -> Tensor:
+        """What the scores of prototypes, K x D from their centre and behind the layer, are less by: K."""
+        return self.config.shrink * apart.square().sum(1) / 2
 
     def _store(self, task: Task) -> None:
         """Keep `stored_images` images of each class, if images are replayed."""
@@ -322,7 +341,7 @@ class VPR(Method[VPRConfig]):
         centre = bank.mean.mean(0)
         apart = layers.apply(layer, bank.mean - centre)
         weight = (apart @ layer if layer.ndim == 2 else apart * layer) / temperature
-        bias = apart.square().sum(1) / 2 / temperature
+        bias = self._bias(apart) / temperature
 
         def read(features: Tensor) -> Tensor:
             return class_probabilities(((features - centre) @ weight.T - bias).softmax(1), bank.classes, classes)
