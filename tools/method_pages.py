@@ -41,7 +41,7 @@ def numbers(names: list[str]) -> list[str]:
     for path in sorted((ROOT / "results").glob("*/table.json")):
         found = [row for row in json.loads(path.read_text()) if row["method"].partition("@")[0] in names]
         for row in found:
-            avg, final = (f"{row[key]:.1f} ± {row[f'{key}_std']:.1f}" for key in ("avg", "final"))
+            avg, final = (_spread(row, key) for key in ("avg", "final"))
             lines.append(
                 f"| {row['method']} | {row['protocol']} | {row['seeds']} | {avg} | {final} | {row['kept_numbers']:,} | "
                 f"[{path.parent.name}](../../results/{path.parent.name}/README.md) |"
@@ -50,6 +50,12 @@ def numbers(names: list[str]) -> list[str]:
         return ["None recorded yet."]
     head = ["| method | protocol | seeds | avg % | final % | kept numbers | made by |", "|---|---|---|---|---|---|---|"]
     return [*head, *lines]
+
+
+def _spread(row: dict, key: str) -> str:
+    """A mean, and its standard deviation where there is more than one seed."""
+    std = row[f"{key}_std"]
+    return f"{row[key]:.1f}" if std is None else f"{row[key]:.1f} ± {std:.1f}"
 
 
 def pages() -> dict[Path, str]:

@@ -103,7 +103,9 @@ def standing(found: Sequence[Group]) -> str:
     words = [f"`{label}` by {abs(points):.1f} points of avg{interval}" for (points, interval), label in leads]
     above = [word for word, ((points, _), _) in zip(words, leads, strict=True) if points <= 0]
     if above:
-        return f"{start}Of the {len(rivals)} methods that keep no more, these stand above it: {', '.join(above)}."
+        return f"{start}Of {len(rivals)} that keep no more, {len(above)} above it: {', '.join(above)}."
+    if len(rivals) == 1:
+        return f"{start}It stands above the one method that keeps no more, {words[0]}."
     return f"{start}It stands above all {len(rivals)} methods that keep no more; above the nearest, {words[0]}."
 
 
