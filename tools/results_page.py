@@ -66,21 +66,23 @@ def everything(results: Path) -> dict[str, list[Group]]:
 
 
 def main_table(recorded: dict[str, list[Group]]) -> list[str]:
-    """All methods on the three protocols; the best on the first one first."""
+    """All methods on the three protocols, the best on the first one first; seeds stand in the head, or where fewer."""
     by_label = [{group.label: group for group in recorded.get(name, [])} for name in PROTOCOLS]
     labels = list(dict.fromkeys(label for column in by_label for label in column))
-    lines = ["| method |" + "".join(f" {name} avg | final | seeds |" for name in PROTOCOLS)]
-    lines.append("|---|" + "---:|---:|---:|" * len(PROTOCOLS))
+    seeds = [max((len(group.results) for group in column.values()), default=0) for column in by_label]
+    heads = [f"{name}, {n} seeds: avg | final" for name, n in zip(PROTOCOLS, seeds, strict=True)]
+    lines = [f"| method | {' | '.join(heads)} |", "|---|" + "---:|---:|" * len(PROTOCOLS)]
     for label in labels:
-        cells = [cell for column in by_label for cell in _cells(column.get(label))]
+        cells = [cell for column, n in zip(by_label, seeds, strict=True) for cell in _cells(column.get(label), n)]
         lines.append(f"| {label} | {' | '.join(cells)} |")
     return [*lines, ""] if labels else []
 
 
-def _cells(group: Group | None) -> list[str]:
+def _cells(group: Group | None, seeds: int) -> list[str]:
     if group is None:
-        return [formats.ABSENT] * 3
-    return [*(_spread(group, key) for key in ("avg", "final")), str(len(group.results))]
+        return [formats.ABSENT] * 2
+    fewer = "" if len(group.results) == seeds else f" ({len(group.results)} seeds)"
+    return [_spread(group, "avg"), _spread(group, "final") + fewer]
 
 
 def _spread(group: Group, key: str) -> str:
