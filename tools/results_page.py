@@ -70,7 +70,10 @@ def main_table(recorded: dict[str, list[Group]]) -> list[str]:
     by_label = [{group.label: group for group in recorded.get(name, [])} for name in PROTOCOLS]
     labels = list(dict.fromkeys(label for column in by_label for label in column))
     seeds = [max((len(group.results) for group in column.values()), default=0) for column in by_label]
-    heads = [f"{name}, {n} seeds: avg | final" for name, n in zip(PROTOCOLS, seeds, strict=True)]
+    heads = [
+        f"{name} ({f'seeds: {n}' if n else ABSENT.lower()}) avg | final"
+        for name, n in zip(PROTOCOLS, seeds, strict=True)
+    ]
     lines = [f"| method | {' | '.join(heads)} |", "|---|" + "---:|---:|" * len(PROTOCOLS)]
     for label in labels:
         cells = [cell for column, n in zip(by_label, seeds, strict=True) for cell in _cells(column.get(label), n)]
@@ -81,7 +84,7 @@ def main_table(recorded: dict[str, list[Group]]) -> list[str]:
 def _cells(group: Group | None, seeds: int) -> list[str]:
     if group is None:
         return [formats.ABSENT] * 2
-    fewer = "" if len(group.results) == seeds else f" ({len(group.results)} seeds)"
+    fewer = "" if len(group.results) == seeds else f" (seeds: {len(group.results)})"
     return [_spread(group, "avg"), _spread(group, "final") + fewer]
 
 
