@@ -9,7 +9,7 @@ from pathlib import Path
 
 from protoreplay import UserError, make_stream
 
-METHODS, SEEDS, TASKS = "sgd,l2", 2, 5
+METHODS, SEEDS, TASKS = "sgd,l2", 3, 7
 TARGET = 1.7
 
 

@@ -28,7 +28,7 @@ class Ablation:
     kind: Literal["any", "incremental class", "incremental domain"] = "any"
 
 
-_NO_VIEWS = {"views": 1, "augment_shift": 0, "augment_flip": False, "augment_colour": 0.0, "augment_erase": 0.0}
+_NO_VIEWS = {"views": 1, "augment_shift": 0, "augment_colour": 0.0, "augment_erase": 0.0}
 
 ABLATIONS: tuple[Ablation, ...] = (
     Ablation("", "vpr"),
@@ -37,6 +37,9 @@ ABLATIONS: tuple[Ablation, ...] = (
     Ablation("weighted by variances only", "vpr", {"weighting": "variances"}),
     Ablation("not weighted", "vpr", {"weighting": "none"}),
     Ablation("no augmented views", "vpr", _NO_VIEWS, "incremental class"),
+    Ablation("features not mirrored", "vpr", {"mirror": False}, "incremental class"),
+    Ablation("images and views weighed alike", "vpr", {"few": 0.0}, "incremental class"),
+    Ablation("prototypes not shrunk", "vpr", {"shrink": 1.0}, "incremental class"),
     Ablation("replay of means", "vpr", {"replay": "means"}, "incremental class"),
     Ablation("replay of stored images", "vpr", {"replay": "images", "stored_images": 10}, "incremental class"),
     Ablation("own prototypes in each domain", "vpr", {"domains": "own"}, "incremental domain"),

@@ -79,7 +79,7 @@ CLAIMS: tuple[Claim, ...] = (
     Claim("Z = 2 is worse", "-0.5 points", change={"samples": 2}, high=0),
     Claim("Dimension 1000 is better", "+0.7 points", change={"dim": 1000}, low=0),
     Claim("Dimension 10 is worse", "worse", change={"dim": 10}, high=0),
-    Claim("Visual similarity goes with prototype motion", "correlation 0.44", missing="needs the prototypes"),
+    Claim("Visual similarity goes with prototype motion", "correlation 0.44", missing="see `protoreplay analyze`"),
 )
 
 
