@@ -49,6 +49,6 @@ def test_the_first_steps_loss_is_cross_entropy_alone_because_nothing_has_changed
     assert max(losses[1:]) > 2 * expected
 
 
-def test_nothing_but_the_network_is_kept():
+def test_nothing_but_the_network_and_its_optimiser_is_kept():
     method, _ = taught(epochs=1)
-    assert {item.name for item in method.ledger()} == {"classes", "network"}
+    assert {item.name for item in method.ledger()} == {"classes", "network", "optimizer"}
