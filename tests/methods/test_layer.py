@@ -73,3 +73,22 @@ def test_the_temperature_that_made_the_labels_is_found(truth):
     scores = 5 * truth * torch.randn(4000, 3, generator=random)
     targets = torch.multinomial((scores / truth).softmax(1), 1, generator=random).flatten()
     assert layers.best_temperature(scores, targets) == pytest.approx(truth, rel=0.3)
+
+
+def test_steps_are_those_of_adam():
+    start = torch.tensor([[1.0, 0.2], [0.0, 2.0]])
+    x = torch.randn(2, 10, 2, generator=torch.Generator().manual_seed(0)) + torch.tensor([[[0.0, 0.0]], [[1.0, 0.5]]])
+    support, query = x[:, :5], x[:, 5:]
+    owners = torch.tensor([0, 1])
+    trained = layers.train(start, lambda: (support, query), owners, 30, 0.01, silent)
+    layer = start.clone().requires_grad_()
+    optimizer = torch.optim.Adam([layer], lr=0.01 * start.square().mean().sqrt().item())
+    temperature = None
+    for _ in range(30):
+        distances = torch.cdist(query.flatten(0, 1) @ layer.T, support.mean(1) @ layer.T).square()
+        temperature = temperature or distances.detach().std(1).mean() / 2
+        loss = torch.nn.functional.cross_entropy(-distances / temperature, owners.repeat_interleave(5))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    torch.testing.assert_close(trained, layer.detach(), rtol=1e-4, atol=1e-5)

@@ -10,7 +10,6 @@ from torch import Tensor
 from torch.nn import functional
 
 from protoreplay.methods.base import Report
-from protoreplay.methods.optimizers import descend
 from protoreplay.prototypes import squared_distances
 
 Episode = Callable[[], tuple[Tensor, Tensor]]
@@ -31,16 +30,14 @@ def whitening(covariance: Tensor, shrinkage: float) -> tuple[Tensor, Tensor]:
         covariance: D x D, or D variances.
         shrinkage: the covariance is shrunk by adding this many of its mean eigenvalues in every direction.
     """
-    whole = covariance.double()
-    variances = whole.diagonal() if whole.ndim == 2 else whole
+    variances = covariance.diagonal() if covariance.ndim == 2 else covariance
     # Of images that do not vary at all, every direction counts alike.
     level = shrinkage * torch.where(variances.mean() > 0, variances.mean(), 1.0)
-    if whole.ndim == 1:
-        return (whole + level).rsqrt().to(covariance.dtype), whole.sqrt().to(covariance.dtype)
-    values, vectors = torch.linalg.eigh(whole)
+    if covariance.ndim == 1:
+        return (covariance + level).rsqrt(), covariance.sqrt()
+    values, vectors = torch.linalg.eigh(covariance)
     values = values.clamp(min=0)
-    layer = (vectors * (values + level).rsqrt()) @ vectors.T
-    return layer.to(covariance.dtype), ((vectors * values.sqrt()) @ vectors.T).to(covariance.dtype)
+    return (vectors * (values + level).rsqrt()) @ vectors.T, (vectors * values.sqrt()) @ vectors.T
 
 
 @torch.enable_grad()
@@ -55,8 +52,9 @@ def train(layer: Tensor, episode: Episode, owners: Tensor, steps: int, lr: float
         lr: Adam's learning rate, times the layer's own scale.
         report: told of every step.
     """
+    lr *= layer.square().mean().sqrt().item()
     layer = layer.clone().requires_grad_()
-    optimizer = torch.optim.Adam([layer], lr=lr * layer.detach().square().mean().sqrt().item(), fused=True)
+    mean, square = torch.zeros_like(layer), torch.zeros_like(layer)
     temperature = None
     for step in range(1, steps + 1):
         support, query = (apply(layer, x) for x in episode())
@@ -65,7 +63,13 @@ def train(layer: Tensor, episode: Episode, owners: Tensor, steps: int, lr: float
             temperature = distances.detach().std(1).mean() / 2
         targets = owners.repeat_interleave(query.shape[1])
         loss = functional.cross_entropy(class_scores(-distances / temperature, owners), targets)
-        report(step, steps, descend(optimizer, loss))
+        (gradient,) = torch.autograd.grad(loss, layer)
+        # Adam, written out: what `torch.optim` imports at its first use takes longer than all steps of a run.
+        mean.lerp_(gradient, 0.1)
+        square.lerp_(gradient.square_(), 0.001)
+        root = (square / (1 - 0.999**step)).sqrt_().add_(1e-8)
+        layer.data.addcdiv_(mean, root, value=-lr / (1 - 0.9**step))
+        report(step, steps, loss.item())
     return layer.detach()
 
 

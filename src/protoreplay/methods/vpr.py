@@ -29,7 +29,7 @@ class VPRConfig(AugmentationSettings):
 
     body: Literal["dictionary", "pixels"] = "dictionary"
     """A dictionary of patches of the first task's images, or square roots of pixels where pixels have no neighbours."""
-    filters: int = Field(200, ge=1)
+    filters: int = Field(160, ge=1)
     """Filters of the dictionary."""
     patch: int = Field(8, ge=2)
     """Side of the dictionary's patches."""
