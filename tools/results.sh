@@ -50,6 +50,8 @@ protoreplay data get mnist
 recorded split-cifar10 protoreplay bench split-cifar10 --methods "$methods" --seeds "$seeds" "${short[@]}"
 recorded split-cifar10-random-order \
     protoreplay bench split-cifar10 --methods vpr --seeds "$seeds" --set class_order=random "${short[@]}"
+recorded split-cifar10-joint-layer protoreplay bench split-cifar10 --methods vpr --seeds "$seeds" \
+    --vary replay=samples,images --set stored_images=10 "${short[@]}"
 recorded ablations protoreplay ablate split-cifar10 --seeds "$seeds" "${ablated[@]}"
 recorded permuted-mnist protoreplay bench permuted-mnist --methods "$methods" --seeds "$few" "${fewer[@]}"
 if protoreplay data path mini-imagenet; then
