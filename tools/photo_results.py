@@ -124,41 +124,25 @@ def unknown(root: Path) -> dict:
     return result
 
 
+WORDS = "teach it a few photos of each thing and it will tell them apart or say so when it cannot".split()
+LOOKED_AT = 100
+"""Test digits that settings were once chosen on: they are not asked about."""
+
+
 def write_strange(folder: Path) -> None:
-    """Handwritten digits, noise coarse and fine, lines of text: a hundred of each."""
+    """Five hundred handwritten digits; noise coarse and fine and lines of text, a hundred of each."""
     random = np.random.default_rng(0)
     for kind in ("digits", "noise", "text"):
         (folder / kind).mkdir(parents=True)
-    for i, digit in enumerate(mnist.load().test.images[:100, 0].numpy()):
+    for i, digit in enumerate(mnist.load().test.images[LOOKED_AT : LOOKED_AT + 500, 0].numpy()):
         Image.fromarray(digit).save(folder / "digits" / f"{i:03}.png")
+    for i in range(100):
         size = 32 if i % 2 else 224
         noise = random.integers(0, 256, (size, size, 3), dtype=np.uint8)
         Image.fromarray(noise).save(folder / "noise" / f"{i:03}.png")
         page = Image.new("RGB", (200, 200), "white")
-        words = [
-            "teach",
-            "it",
-            "a",
-            "few",
-            "photos",
-            "of",
-            "each",
-            "thing",
-            "and",
-            "it",
-            "will",
-            "tell",
-            "them",
-            "apart",
-            "or",
-            "say",
-            "so",
-            "when",
-            "it",
-            "cannot",
-        ]
         for line in range(12):
-            ImageDraw.Draw(page).text((5, 4 + 16 * line), " ".join(random.choice(words, 6)), fill="black")
+            ImageDraw.Draw(page).text((5, 4 + 16 * line), " ".join(random.choice(WORDS, 6)), fill="black")
         page.save(folder / "text" / f"{i:03}.png")
 
 

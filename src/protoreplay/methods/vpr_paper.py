@@ -45,6 +45,8 @@ GROUP = 2**18
 class VPRPaperConfig(MemorySettings):
     """Settings of the paper's form; "paper" names where a default comes from, "ours" what the paper leaves open."""
 
+    lr: float = Field(1e-3, gt=0)
+    """Adam's learning rate (METHOD section 3, split-cifar10: 1e-3); its moments start anew with each task (ours)."""
     dim: int = Field(500, ge=1)
     """Latent dimension (paper, CIFAR-10: 500)."""
     samples: int = Field(50, ge=1)
