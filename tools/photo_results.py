@@ -124,7 +124,7 @@ def unknown(root: Path) -> dict:
     return result
 
 
-WORDS = "teach it a few photos of each thing and it will tell them apart or say so when it cannot".split()
+SENTENCE = "teach it a few photos of each thing and it will tell them apart or say so when it cannot"
 LOOKED_AT = 100
 """Test digits that settings were once chosen on: they are not asked about."""
 
@@ -142,7 +142,7 @@ def write_strange(folder: Path) -> None:
         Image.fromarray(noise).save(folder / "noise" / f"{i:03}.png")
         page = Image.new("RGB", (200, 200), "white")
         for line in range(12):
-            ImageDraw.Draw(page).text((5, 4 + 16 * line), " ".join(random.choice(WORDS, 6)), fill="black")
+            ImageDraw.Draw(page).text((5, 4 + 16 * line), " ".join(random.choice(SENTENCE.split(), 6)), fill="black")
         page.save(folder / "text" / f"{i:03}.png")
 
 

@@ -72,7 +72,33 @@ def test_the_temperature_that_made_the_labels_is_found(truth):
     random = torch.Generator().manual_seed(1)
     scores = 5 * truth * torch.randn(4000, 3, generator=random)
     targets = torch.multinomial((scores / truth).softmax(1), 1, generator=random).flatten()
-    assert layers.best_temperature(scores, targets) == pytest.approx(truth, rel=0.3)
+    assert layers.best_temperature(layers.losses(scores, targets)) == pytest.approx(truth, rel=0.3)
+
+
+def test_answers_that_were_all_right_make_no_certainty():
+    scores, targets = 100 * torch.eye(3), torch.arange(3)
+    found = layers.losses(scores, targets)
+    temperature = layers.best_temperature(found)
+    assert temperature > layers.TEMPERATURES.min()
+    loss = torch.nn.functional.cross_entropy(scores / temperature, targets, reduction="sum")
+    assert 0.1 < loss <= layers.DOUBT
+
+
+def test_losses_add_up():
+    scores, targets = torch.randn(8, 3, generator=torch.Generator().manual_seed(0)), torch.arange(8) % 3
+    parts = layers.losses(scores[:5], targets[:5]) + layers.losses(scores[5:], targets[5:])
+    torch.testing.assert_close(layers.losses(scores, targets), parts)
+
+
+def test_scores_of_an_image_left_out_are_those_of_the_covariance_without_it():
+    random = torch.Generator().manual_seed(0)
+    x, prototypes = torch.randn(4, 6, generator=random), torch.randn(4, 3, 6, generator=random)
+    added = 0.2 * torch.randn(4, 2, 6, generator=random)
+    found = layers.left_out_scores(x, prototypes, added, 0.7)
+    for image, own, rows, scores in zip(x, prototypes, added, found, strict=True):
+        inverse = torch.linalg.inv(torch.eye(6) - rows.T @ rows)
+        expected = own @ inverse @ image - 0.35 * (own @ inverse * own).sum(1)
+        torch.testing.assert_close(scores, expected, rtol=1e-4, atol=1e-5)
 
 
 def test_steps_are_those_of_adam():

@@ -191,18 +191,18 @@ def test_labels_that_say_nothing_teach_nothing():
     assert abs(correct / n - 0.1) < 0.05
 
 
-def test_probabilities_are_not_overconfident():
-    stream = make_stream("split-digits")
-    method = make_method("vpr", stream)
+def test_probabilities_say_how_often_answers_are_right():
     sure, right = [], []
-    for task in stream:
-        method.learn(task)
-    for position in range(1, len(stream) + 1):
-        images, labels = stream.test_set(position)
-        probabilities = method.predict_proba(images)
-        sure.append(probabilities.max(1).values)
-        right.append(method.predict(images) == labels)
-    assert torch.cat(sure).mean() == pytest.approx(torch.cat(right).float().mean().item(), abs=0.1)
+    for seed in range(3):
+        stream = make_stream("split-digits", seed=seed)
+        method = make_method("vpr", stream, seed=seed)
+        for task in stream:
+            method.learn(task)
+        for position in range(1, len(stream) + 1):
+            images, labels = stream.test_set(position)
+            sure.append(method.predict_proba(images).max(1).values)
+            right.append(method.predict(images) == labels)
+    assert torch.cat(sure).mean() == pytest.approx(torch.cat(right).float().mean().item(), abs=0.05)
 
 
 def test_new_classes_after_a_domain_of_its_own():

@@ -23,6 +23,9 @@ from protoreplay.methods.base import Latent, Method, Problem, Reader, Report, pr
 from protoreplay.protocols import Task
 from protoreplay.prototypes import class_probabilities, clusters, squared_distances
 
+CALIBRATED = 50
+"""Images of a class, at most, that probabilities are calibrated on."""
+
 
 class VPRConfig(AugmentationSettings):
     """Settings of VPR; all of them ours, chosen on validation streams (METHOD section 5)."""
@@ -119,6 +122,33 @@ class Prototypes:
         return classes, (weight / weight.sum(1, keepdim=True)).to(self.mean.dtype) @ self.mean
 
 
+@dataclass(frozen=True)
+class _Taught:
+    """Images of one class, and what each of them has done.
+
+    Attributes:
+        label: the class.
+        x: the images' features, N x D.
+        pull: by how much each has moved the class's prototype, N x D.
+        added: rows whose products each has added to the scatter, N x R x D.
+    """
+
+    label: int
+    x: Tensor
+    pull: Tensor
+    added: Tensor
+
+    @classmethod
+    def of(cls, label: int, views: Tensor, apart: Tensor, weight: float) -> "_Taught":
+        """From views, V x N x D, and the differences of their means from the prototype, N x D, with their weight."""
+        images = views.shape[1]
+        some, others = slice(CALIBRATED), max(images - 1, 1)
+        changed = (views - views.mean(0))[:, some].transpose(0, 1)
+        apart = apart[some]
+        own = math.sqrt(weight * images / others) * apart[:, None]
+        return cls(label, views[0, some], apart / others, torch.cat([changed, own], 1))
+
+
 class VPR(Method[VPRConfig]):
     """A frozen body, an invertible linear layer, and the prototypes of all classes in front of it.
 
@@ -146,8 +176,8 @@ class VPR(Method[VPRConfig]):
         self.orders = torch.arange(width, device=self.device)[None]
         self.homes = torch.zeros(1, dtype=torch.int64)
         """For each domain, the domain whose prototypes it uses."""
-        self.calibration = torch.zeros(2)
-        """Sum of the logarithmic temperatures of the images calibrated on, and their number."""
+        self.calibration = torch.zeros(len(layers.TEMPERATURES))
+        """Loss, at each temperature, of all images so far, each left out of what was learned."""
         self.memory = ReplayMemory.empty(problem.image_shape)
 
     def features(self, images: Tensor) -> Tensor:
@@ -170,7 +200,7 @@ class VPR(Method[VPRConfig]):
 
     def _extend(self, task: Task, images: Tensor, random: torch.Generator, report: Report) -> None:
         """Add prototypes of the task's classes to the first domain and renew the layer."""
-        old, pools = len(self.prototypes.of(0)), []
+        old, pools, taught = len(self.prototypes.of(0)), [], []
         for label in task.classes:
             own = images[(task.labels == label).to(self.device)]
             views = self.embed(self._views(own, random)).unflatten(0, (-1, len(own)))
@@ -182,13 +212,14 @@ class VPR(Method[VPRConfig]):
             told = len(own) / (len(own) + self.config.few)
             self._spread(views - views.mean(0), 1.0)
             self._spread(centres - means[nearest], len(views) * told)
+            taught.append(_Taught.of(label, views, centres - means[nearest], len(views) * told))
             pools += [views[:, nearest == number].flatten(0, 1) for number in range(count)]
         self.layer, root = self._whitening()
         owners = self.prototypes.of(0).classes.unique(return_inverse=True)[1]
         if self.config.steps and len(owners) > 1:
             episode = self._episodes(old, pools, root, random)
             self.layer = layers.train(self.layer, episode, owners, self.config.steps, self.config.lr, report)
-        self._calibrate(task, images)
+        self._calibrate(taught)
         self._store(task)
 
     def _spread(self, apart: Tensor, weight: float) -> None:
@@ -231,27 +262,31 @@ class VPR(Method[VPRConfig]):
 
         return episode
 
-    def _calibrate(self, task: Task, images: Tensor) -> None:
-        """Find the temperature at which the task's own images, each left out of its prototype, are likeliest.
+    def _calibrate(self, taught: list["_Taught"]) -> None:
+        """Find the temperature at which the task's own images are likeliest, each left out of all that was learned.
 
         With several prototypes of a class an image counts too little in its own to be left out.
         """
         bank = self.prototypes.of(0)
-        if len(bank.classes.unique()) < 2:
-            return
-        labels = task.labels.to(self.device)
         classes, owners = bank.classes.unique(return_inverse=True)
-        centre = bank.mean.mean(0)
-        x, apart = (layers.apply(self.layer, rows - centre) for rows in (self.embed(images), bank.mean))
-        scores = x @ apart.T - self._bias(apart)
-        if len(bank) == len(classes):
-            row = (labels[:, None] == bank.classes).int().argmax(1)
-            others = (labels.bincount()[labels] - 1).clamp(min=1)[:, None]
-            left_out = apart[row] - (x - apart[row]) / others
-            scores[torch.arange(len(row), device=self.device), row] = (x * left_out).sum(1) - self._bias(left_out)
-        scores, targets = layers.class_scores(scores, owners), torch.searchsorted(classes, labels)
-        found = math.log(layers.best_temperature(scores, targets))
-        self.calibration = self.calibration + torch.tensor([found * len(labels), len(labels)])
+        if len(classes) < 2:
+            return
+        centre, seen = bank.mean.mean(0), bank.count.sum()
+        prototypes = layers.apply(self.layer, bank.mean - centre)
+        parts = []
+        for one in taught:
+            x = layers.apply(self.layer, one.x - centre)
+            apart, added = prototypes.expand(len(x), -1, -1), x.new_zeros(len(x), 0, x.shape[1])
+            if len(bank) == len(classes):
+                own = (bank.classes == one.label)[:, None]
+                apart = apart - own * layers.apply(self.layer, one.pull)[:, None]
+                if self.layer.ndim == 2:
+                    added = layers.apply(self.layer, one.added / seen.sqrt())
+            parts.append(layers.left_out_scores(x, apart, added, self.config.shrink))
+        targets = torch.searchsorted(classes, torch.tensor([t.label for t in taught], device=self.device))
+        targets = targets.repeat_interleave(torch.tensor([len(part) for part in parts], device=self.device))
+        scores = layers.class_scores(torch.cat(parts), owners)
+        self.calibration = self.calibration + layers.losses(scores, targets)
 
     def _bias(self, apart: Tensor) -> Tensor:
         """What the scores of prototypes, K x D from their centre and behind the layer, are less by: K."""
@@ -335,8 +370,7 @@ class VPR(Method[VPRConfig]):
         """By the prototypes of the domain `home`."""
         bank, classes = self.prototypes.of(home), torch.tensor(self.classes, device=self.device)
         layer = self.layer if home == 0 else _scale(self.layer)
-        total, images = self.calibration.tolist()
-        temperature = math.exp(total / images) if images else 1.0
+        temperature = layers.best_temperature(self.calibration) if self.calibration.any() else 1.0
         # What the distance to every prototype has in common drops out of the softmax: one matrix product is left.
         centre = bank.mean.mean(0)
         apart = layers.apply(layer, bank.mean - centre)
