@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from protoreplay.methods.base import EncoderSettings, under
 from protoreplay.methods.linear import Step
+from protoreplay.methods.optimizers import descend
 
 SEARCH: Mapping[str, tuple[float, ...]] = {"lr": (1e-4, 1e-3), "strength": (0.1, 1.0, 10.0, 100.0, 1e3, 1e4, 1e5)}
 """What is tried when a regulariser's settings are tuned."""
@@ -60,6 +61,10 @@ class Quadratic:
             constant = constant + torch.dot(share.mul_(old).mul_(offset).flatten(), offset.flatten())
         return Quadratic(merged, anchors, constant)
 
+    def holds(self) -> bool:
+        """Whether any weight has importance: before the first task is over none has."""
+        return any(importance.any() for importance in self.importance.values())
+
     @torch.no_grad()
     def pull(self, network: nn.Module, strength: float) -> float:
         """Add the gradient of `strength / 2` times this function to the weights' gradients, and return its value.
@@ -92,7 +97,9 @@ def load_importance(tensors: Mapping[str, Tensor], device: torch.device) -> Weig
 
 
 def penalised(penalty: Quadratic, network: nn.Module, strength: float) -> Step:
-    """A step on the loss plus `strength / 2` times the penalty."""
+    """A step on the loss plus `strength / 2` times the penalty; a plain one where that is nothing."""
+    if not strength or not penalty.holds():
+        return descend
 
     def step(optimizer: torch.optim.Optimizer, loss: Tensor) -> float:
         optimizer.zero_grad()

@@ -63,14 +63,14 @@ class SI(LinearMethod[SIConfig]):
     def _train(self, task: Task, penalty: Quadratic, report: Report) -> Weights:
         """Train on the task's images; returns each weight's share in the fall of the loss, without the penalty."""
         path = no_importance(self.network)
-        parameters = dict(self.network.named_parameters())
+        parameters, held = dict(self.network.named_parameters()), penalty.holds()
 
         def step(optimizer: torch.optim.Optimizer, loss: Tensor) -> float:
             optimizer.zero_grad()
             loss.backward()
             before = weights(self.network)
             gradients = {name: weight.grad.clone() for name, weight in parameters.items() if weight.grad is not None}
-            value = penalty.pull(self.network, self.config.strength)
+            value = penalty.pull(self.network, self.config.strength) if held else 0.0
             optimizer.step()
             for name, weight in parameters.items():
                 path[name].addcmul_(gradients[name], before[name] - weight.detach())

@@ -176,7 +176,7 @@ def confidence(snapshot: Snapshot, dropped: latent.Dropped) -> Figure:
         style = {"color": layout.colour(number), "marker": layout.MARKERS[number], "linestyle": layout.DASHES[number]}
         right.plot(100 * dropped.shares, 100 * values, label=name, markersize=4, **style)
     right.set(xlabel="dimensions dropped (%)", ylabel="accuracy (%)", ylim=(0, 102))
-    right.legend(frameon=False, loc="lower left")
+    right.legend(frameon=False, loc="best")
     for axes in (left, right):
         axes.grid(**FAINT)
     return figure
