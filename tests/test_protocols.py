@@ -122,6 +122,22 @@ def test_the_shots_of_a_class_do_not_depend_on_other_numbers():
     assert few.shots() == usual.shots()[:2]
 
 
+@pytest.mark.parametrize("name", ["split-digits", "permuted-digits"])
+@pytest.mark.parametrize("evaluation", ["test", "validation"])
+def test_fewer_test_images_are_a_draw_of_them_and_change_nothing_else(name, evaluation):
+    whole, some, other = (
+        make_stream(name, seed=seed, evaluation=evaluation, test_images=wanted)
+        for seed, wanted in ((3, "all"), (3, 7), (4, 7))
+    )
+    assert [shots["sha256"] for shots in some.shots()] == [shots["sha256"] for shots in whole.shots()]
+    for mine, full in zip(some.plans, whole.plans, strict=True):
+        assert some.test.labels[mine.test].bincount()[list(mine.classes)].tolist() == [7] * len(mine.classes)
+        assert set(mine.test.tolist()) < set(full.test.tolist())
+    assert not torch.equal(some.plans[0].test, other.plans[0].test)
+    most = make_stream(name, seed=3, evaluation=evaluation, test_images=10**6)
+    assert all(torch.equal(a.test, b.test) for a, b in zip(most.plans, whole.plans, strict=True))
+
+
 def test_validation_streams_never_touch_test_images(stream_of):
     stream = stream_of(1000, evaluation="validation")
     assert stream.test is stream.train

@@ -148,6 +148,8 @@ class StreamSettings(Settings):
     """Number of tasks."""
     image_size: int = Field(32, ge=4)
     """Height and width of the images; they are resized if the data has others."""
+    test_images: Annotated[int, Field(ge=1)] | Literal["all"] = "all"
+    """Test images per class, at most, the same ones in every task; where there are more, they are drawn."""
 
 
 class SplitSettings(StreamSettings):
@@ -228,6 +230,11 @@ class Protocol:
         if evaluation == "validation":
             test = dataset.train
             train_pool, test_pool = _hold_out(train_pool, [len(pool) for pool in test_pool], seed)
+        if settings.test_images != "all":
+            orders = [
+                torch.randperm(len(pool), generator=generator(seed, "test", c)) for c, pool in enumerate(test_pool)
+            ]
+            test_pool = [pool[order[: settings.test_images]] for pool, order in zip(test_pool, orders, strict=True)]
         plans = []
         for position, (classes, pixels) in enumerate(_tasks(settings, names, seed), start=1):
             wanted = settings.shots if position > 1 or settings.first_shots == "same" else settings.first_shots
