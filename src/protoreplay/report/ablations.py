@@ -1,5 +1,6 @@
 """What each ingredient of VPR is worth: bars with error bars, a table of paired differences, and a page of both."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -109,7 +110,8 @@ def draw(measured: Sequence[Measured], narrow: bool = False) -> Figure:
                 axes.text(*place, f"{summary.mean:.1f}", transform=axes.get_yaxis_transform(), va="center", fontsize=8)
             axes.axvline(measured[0].group.summaries[key].mean, **figures.CHANCE)
             axes.set_ylim(len(measured) - 0.4, -0.6)
-            axes.set_xlim(0, 100)
+            farthest = max(one.group.summaries[key].high or one.group.summaries[key].mean for one in measured)
+            axes.set_xlim(0, min(100, 5 * math.ceil(1.05 * farthest / 5)))
             axes.set_yticks(range(len(measured)), [one.label for one in measured] if narrow or not number else [])
             axes.grid(axis="x", color="#808080", alpha=0.2, linewidth=0.6)
             axes.set_axisbelow(True)
