@@ -1,6 +1,6 @@
-"""Record a folder of finished runs under results/: the table, every count it comes from, and the command that made it.
+"""Record a folder of finished runs under results/: the table, every count it comes from, and the commands that made it.
 
-python tools/record.py RUNS results/NAME "protoreplay bench ..."
+python tools/record.py RUNS results/NAME "protoreplay bench ..." ["another command into the same folder"]
 """
 
 import csv
@@ -16,7 +16,7 @@ from protoreplay.report import formats, table
 from protoreplay.report.results import collect
 
 
-def record(runs: Path, target: Path, command: str) -> None:
+def record(runs: Path, target: Path, commands: str) -> None:
     groups, unfinished = collect(runs)
     if unfinished:
         sys.exit(f"{unfinished} runs are unfinished")
@@ -30,7 +30,7 @@ def record(runs: Path, target: Path, command: str) -> None:
     versions = ", ".join(f"{name} {value}" for name, value in groups[0].results[0].config["versions"].items())
     machine = f"{os.cpu_count()} cores ({platform.machine()}), {versions}"
     page = (
-        f"# {target.name}\n\n```\n{command}\n```\n\n{machine}. Each run on one thread.\n\n{formats.as_markdown(made)}\n"
+        f"# {target.name}\n\n```\n{commands}\n```\n\n{machine}. Each run on one thread.\n\n{formats.as_markdown(made)}\n"
     )
     # Seeds and versions apart: what claims are about.
     configs = {
@@ -45,4 +45,4 @@ def record(runs: Path, target: Path, command: str) -> None:
 
 
 if __name__ == "__main__":
-    record(Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3])
+    record(Path(sys.argv[1]), Path(sys.argv[2]), "\n".join(sys.argv[3:]))

@@ -13,6 +13,7 @@ jobs=${JOBS:-2}
 runs=${RUNS:-runs/results} target=results
 seeds=10 few=3
 methods=all
+full=(protoreplay bench permuted-mnist --seeds 1 --set tasks=10 --set shots=all --set epochs=5)
 short=() fewer=() photos=(cifar unknown mini onnx kill) ablated=() step=() whole=()
 if [ "${1:-}" = quick ]; then
     runs=${RUNS:-runs/results-quick} target=build/results
@@ -20,16 +21,26 @@ if [ "${1:-}" = quick ]; then
     methods=vpr,nearest-mean,slda,replay,sgd
     # The first task of the last two protocols has thousands of images: its training alone would take longer.
     short=(--set tasks=4) fewer=(--set tasks=4 --set first_shots=100) photos=()
+    full=(protoreplay bench permuted-mnist --seeds 1 --set tasks=3 --set shots=100 --set first_shots=100 --set epochs=5)
     ablated=(--methods vpr --set tasks=2) step=(--classes 10 --tasks 5 --seconds 1 --only vpr) whole=(vpr nearest-mean)
 fi
 
-# recorded NAME COMMAND...: the runs of a command, its table, counts and page.
-recorded() {
+# ran NAME COMMAND...: the runs of a command in a folder that `recorded NAME ...` adds to.
+before=()
+ran() {
     local name=$1
     shift
     echo "== $name: $*"
     "$@" --jobs "$jobs" --out "$runs/$name"
-    python tools/record.py "$runs/$name" "$target/$name" "$* --jobs $jobs --out $runs/$name"
+    before+=("$* --jobs $jobs --out $runs/$name")
+}
+
+# recorded NAME COMMAND...: the runs of a command, its table, counts and page.
+recorded() {
+    local name=$1
+    ran "$@"
+    python tools/record.py "$runs/$name" "$target/$name" "${before[@]}"
+    before=()
     protoreplay report "$runs/$name" -o "$target/$name/report.html"
 }
 
@@ -53,6 +64,9 @@ recorded split-cifar10-random-order \
 recorded split-cifar10-joint-layer protoreplay bench split-cifar10 --methods vpr --seeds "$seeds" \
     --vary replay=samples,images --set stored_images=10 "${short[@]}"
 recorded ablations protoreplay ablate split-cifar10 --seeds "$seeds" "${ablated[@]}"
+cp "$runs"/ablations/ablations*.{html,png,csv} "$target/ablations/"
+ran permuted-mnist-full "${full[@]}" --methods l2 --set strength=0
+recorded permuted-mnist-full "${full[@]}" --methods ewc,online-ewc,si,mas
 recorded permuted-mnist protoreplay bench permuted-mnist --methods "$methods" --seeds "$few" "${fewer[@]}"
 if protoreplay data path mini-imagenet; then
     recorded split-mini-imagenet \
