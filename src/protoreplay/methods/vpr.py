@@ -142,11 +142,11 @@ class _Taught:
     def of(cls, label: int, views: Tensor, apart: Tensor, weight: float) -> "_Taught":
         """From views, V x N x D, and the differences of their means from the prototype, N x D, with their weight."""
         images = views.shape[1]
-        some, others = slice(CALIBRATED), max(images - 1, 1)
-        changed = (views - views.mean(0))[:, some].transpose(0, 1)
-        apart = apart[some]
+        others = max(images - 1, 1)
+        views, apart = views[:, :CALIBRATED], apart[:CALIBRATED]
+        changed = (views - views.mean(0)).transpose(0, 1)
         own = math.sqrt(weight * images / others) * apart[:, None]
-        return cls(label, views[0, some], apart / others, torch.cat([changed, own], 1))
+        return cls(label, views[0], apart / others, torch.cat([changed, own], 1))
 
 
 class VPR(Method[VPRConfig]):
