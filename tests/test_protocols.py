@@ -134,6 +134,9 @@ def test_fewer_test_images_are_a_draw_of_them_and_change_nothing_else(name, eval
         assert some.test.labels[mine.test].bincount()[list(mine.classes)].tolist() == [7] * len(mine.classes)
         assert set(mine.test.tolist()) < set(full.test.tolist())
     assert not torch.equal(some.plans[0].test, other.plans[0].test)
+    settings = PROTOCOLS[name].settings
+    assert settings({"test_images": "7"}).model_dump()["test_images"] == 7
+    assert "test_images" not in settings({}).model_dump()  # so runs of before there was a choice are still the same
     most = make_stream(name, seed=3, evaluation=evaluation, test_images=10**6)
     assert all(torch.equal(a.test, b.test) for a, b in zip(most.plans, whole.plans, strict=True))
 

@@ -148,7 +148,8 @@ class StreamSettings(Settings):
     """Number of tasks."""
     image_size: int = Field(32, ge=4)
     """Height and width of the images; they are resized if the data has others."""
-    test_images: Annotated[int, Field(ge=1)] | Literal["all"] = "all"
+    # Written down only where it is not the default: a run of before there was a choice is still the same run.
+    test_images: Annotated[int, Field(ge=1)] | Literal["all"] = Field("all", exclude_if=lambda wanted: wanted == "all")
     """Test images per class, at most, the same ones in every task; where there are more, they are drawn."""
 
 
