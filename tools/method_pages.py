@@ -8,6 +8,7 @@ from pathlib import Path
 
 from protoreplay import methods
 from protoreplay.files import write_whole
+from protoreplay.methods import presets
 
 ROOT = Path(__file__).parent.parent
 MARK = "<!-- From here on written by tools/method_pages.py -->"
@@ -33,7 +34,19 @@ def generated(names: list[str]) -> str:
         lines += ["", "A protocol may prescribe others: `protoreplay protocols show PROTOCOL`, METHOD section 3."]
     else:
         lines += ["None."]
+    lines += [line for name in names for line in tuned(name)]
     return "\n".join([*lines, "", "## Numbers", "", *numbers(names), ""])
+
+
+def tuned(name: str) -> list[str]:
+    """What `NAME@tuned` stands for, and how it was found."""
+    lines = []
+    for protocol, found in presets.tuned().items():
+        if name in found:
+            chosen = ", ".join(f"`{key}={value:g}`" for key, value in found[name]["settings"].items())
+            how = f"`{found[name]['command']}`, average accuracy on validation images {found[name]['validation_avg']:.1f} %"
+            lines += ["", f"`{name}@tuned` on `{protocol}`: {chosen} ({how})."]
+    return lines
 
 
 def numbers(names: list[str]) -> list[str]:
