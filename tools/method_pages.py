@@ -44,8 +44,11 @@ def tuned(name: str) -> list[str]:
     for protocol, found in presets.tuned().items():
         if name in found:
             chosen = ", ".join(f"`{key}={value:g}`" for key, value in found[name]["settings"].items())
-            how = f"`{found[name]['command']}`, average accuracy on validation images {found[name]['validation_avg']:.1f} %"
-            lines += ["", f"`{name}@tuned` on `{protocol}`: {chosen} ({how})."]
+            how, reached = found[name]["command"], found[name]["validation_avg"]
+            lines += [
+                "",
+                f"`{name}@tuned` on `{protocol}`: {chosen} (`{how}`, on validation images avg {reached:.1f} %).",
+            ]
     return lines
 
 

@@ -29,7 +29,8 @@ def record(runs: Path, target: Path, commands: str) -> None:
             writer.writerows([group.label, result.config["seed"], *count] for count in result.counts)
     versions = ", ".join(f"{name} {value}" for name, value in groups[0].results[0].config["versions"].items())
     machine = f"{os.cpu_count()} cores ({platform.machine()}), {versions}"
-    page = f"# {target.name}\n\n```\n{commands}\n```\n\n{machine}. Each run on one thread.\n\n{formats.as_markdown(made)}\n"
+    head = f"# {target.name}\n\n```\n{commands}\n```\n\n{machine}. Each run on one thread."
+    page = f"{head}\n\n{formats.as_markdown(made)}\n"
     # Seeds and versions apart: what claims are about.
     configs = {
         group.label: {key: value for key, value in group.results[0].config.items() if key not in ("seed", "versions")}
