@@ -65,7 +65,7 @@ recorded split-cifar10-joint-layer protoreplay bench split-cifar10 --methods vpr
     --vary replay=samples,images --set stored_images=10 "${short[@]}"
 recorded ablations protoreplay ablate split-cifar10 --seeds "$seeds" "${ablated[@]}"
 cp "$runs"/ablations/ablations*.{html,png,csv} "$target/ablations/"
-ran permuted-mnist-full "${full[@]}" --methods l2 --set strength=0
+ran permuted-mnist-full "${full[@]}" --methods l2 --vary strength=0,0.02
 recorded permuted-mnist-full "${full[@]}" --methods ewc,online-ewc,si,mas
 recorded permuted-mnist protoreplay bench permuted-mnist --methods "$methods" --seeds "$few" "${fewer[@]}"
 if protoreplay data path mini-imagenet; then

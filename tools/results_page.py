@@ -34,6 +34,10 @@ CLAIMS = """## What the paper claims, what we measured
 `vpr-paper` is the method of the paper's text, run on ten fixed images of each class; the table is that of
 `protoreplay table RUNS --claims` over the runs recorded here.
 """
+NOTES = {
+    "permuted-mnist-full": "All 60,000 images in each of ten tasks, published strengths; `l2 strength=0` is fine-tuning.",
+    "split-cifar10-joint-layer": "The same layer with samples of prototypes replayed, and with all images stored.",
+}
 
 
 def groups(folder: Path) -> list[Group]:
@@ -136,7 +140,8 @@ def page(results: Path, prefix: str) -> str:
     others = [name for name in recorded if name not in PROTOCOLS]
     for name in others:
         shown = table.results(recorded[name], ["avg", "final", "forgetting", "kept_numbers"])
-        lines += [f"## {name}", "", _link(results, name, prefix), "", formats.as_markdown(shown), ""]
+        about = f"{NOTES.get(name, '')} {_link(results, name, prefix)}".strip()
+        lines += [f"## {name}", "", about, "", formats.as_markdown(shown), ""]
     lines += ["## Also", ""]
     for path in sorted(results.glob("*/README.md")):
         if path.parent.name not in recorded:
