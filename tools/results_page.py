@@ -35,7 +35,7 @@ CLAIMS = """## What the paper claims, what we measured
 `protoreplay table RUNS --claims` over the runs recorded here.
 """
 NOTES = {
-    "permuted-mnist-full": "All 60,000 images in each of ten tasks, published strengths; `l2 strength=0` is fine-tuning.",
+    "permuted-mnist-full": "All images in each of ten tasks, published strengths; `l2 strength=0` is fine-tuning.",
     "split-cifar10-joint-layer": "The same layer with samples of prototypes replayed, and with all images stored.",
 }
 
