@@ -136,7 +136,8 @@ def page(results: Path, prefix: str) -> str:
     for name in PROTOCOLS:
         found = f"{standing(recorded[name])} {_link(results, name, prefix)}" if name in recorded else f"{ABSENT}."
         lines += [f"## {name}", "", found, ""]
-    lines += [CLAIMS, formats.as_markdown(claims.check([group for found in recorded.values() for group in found])), ""]
+    held = claims.check([group for found in recorded.values() for group in found])
+    lines += [CLAIMS, *verdicts(held.records), formats.as_markdown(held), ""]
     others = [name for name in recorded if name not in PROTOCOLS]
     for name in others:
         shown = table.results(recorded[name], ["avg", "final", "forgetting", "kept_numbers"])
@@ -148,6 +149,16 @@ def page(results: Path, prefix: str) -> str:
             title = path.read_text().partition("\n")[0].removeprefix("# ")
             lines.append(f"- [{title}]({prefix}{path.parent.name}/README.md)")
     return "\n".join(lines) + "\n"
+
+
+def verdicts(records: Sequence[dict[str, Any]]) -> list[str]:
+    """Which claims hold and which do not, plainly."""
+    words = {"holds": "Hold", "does not hold": "Do not hold", "undecided": "Not decided by these seeds"}
+    lines = []
+    for verdict, start in words.items():
+        if texts := [record["claim"] for record in records if record["verdict"] == verdict]:
+            lines.append(f"- **{start}** ({len(texts)}): {'; '.join(texts)}.")
+    return [*lines, ""]
 
 
 def _link(results: Path, name: str, prefix: str) -> str:

@@ -8,6 +8,7 @@ import record
 import results_page
 
 from protoreplay import cli
+from protoreplay.report import claims
 
 from .fakes import fake_run
 
@@ -30,7 +31,7 @@ def recorded(tmp_path, name, runs):
 
 @pytest.fixture
 def cifar(tmp_path):
-    paper = {"dim": 500, "samples": 50, "weighted": True, "replay_order": "forward", "recall": "both"}
+    paper = dict(claims.PAPER)
     runs = {
         "vpr": ([60] * 8 + [40], 100, {}),
         "vpr-paper": ([30] * 9, 50, paper),
@@ -74,7 +75,9 @@ def test_what_stands_above_vpr_is_named(tmp_path):
 
 def test_claims_are_held_against_what_is_recorded(cifar):
     claimed = "| VPR is ahead of L2, average over the nine tasks | **holds** | +2.5 points | +10.0 |"
-    assert claimed in results_page.page(cifar, "")
+    page = results_page.page(cifar, "")
+    assert claimed in page
+    assert "- **Hold** (1): VPR is ahead of L2, average over the nine tasks." in page
     (cifar / "split-cifar10" / "configs.json").unlink()
     page = results_page.page(cifar, "")
     assert "| VPR is ahead of L2, average over the nine tasks | **not measured** |" in page

@@ -22,6 +22,12 @@ PAPER: Mapping[str, Any] = {
     "weighted": True,
     "replay_order": "forward",
     "recall": "both",
+    "fused": False,
+    "replay_every": 1,
+    "expectation": "sampled",
+    "distance": "norm",
+    "old_prototypes": "re-embedded",
+    "prediction": "samples",
 }
 
 
