@@ -19,16 +19,18 @@ from protoreplay.experiments.cluster import Cluster, _has
 METHODS, SETTINGS = ["sgd", "nearest-mean"], {"tasks": 3, "epochs": 2}
 
 
-# Two nodes, each with room for one run: the first has the datasets in its cache, the second has none and can be lost.
+# Two nodes, each with room for one run: the first has the datasets in its cache, the second has none and can be lost;
+# its runs have their temporary folders in `empty`.
 # In a process of their own, because Ray reads its environment once.
 NODES = """
 import sys
 
 from ray.cluster_utils import Cluster
 
-full, empty = ({"num_cpus": 1, "env_vars": {"PROTOREPLAY_DATA": place}} for place in sys.argv[1:])
-cluster = Cluster(initialize_head=True, head_node_args=full | {"include_dashboard": False})
-second = cluster.add_node(**empty)
+full, empty = sys.argv[1:]
+data = {"PROTOREPLAY_DATA": full}
+cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "env_vars": data, "include_dashboard": False})
+second = cluster.add_node(num_cpus=1, env_vars={"PROTOREPLAY_DATA": empty, "TMPDIR": empty})
 print(cluster.address, flush=True)
 sys.stdin.readline()
 cluster.remove_node(second, allow_graceful=False)
@@ -45,6 +47,7 @@ def nodes(tmp_path, monkeypatch, small_cache):
     monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
     monkeypatch.setenv("RAY_AUTH_MODE", "token")
     monkeypatch.setenv("RAY_AUTH_TOKEN_PATH", str(token))
+    (tmp_path / "empty").mkdir()
     words = [sys.executable, "-c", NODES, str(small_cache), str(tmp_path / "empty")]
     process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     yield process
@@ -77,10 +80,10 @@ def test_counts_are_those_of_the_local_engine_also_after_a_node_is_lost(tmp_path
 
     on_ray = bench(tmp_path / "b", "split-digits", ["vpr-paper"], 4, longer, address)
     process = on_ray.start()
-    while not on_ray.finished():
+    # The checkpoint of a run is there from its first task to its last.
+    while not (on_ray.finished() and list(tmp_path.glob("empty/protoreplay-*/run/checkpoint.safetensors"))):
         assert process.poll() is None, process.communicate()[1]
         time.sleep(0.01)
-    time.sleep(0.7)  # until both nodes are at the next two
     nodes.stdin.write("\n")
     nodes.stdin.flush()
     assert next_line(nodes) == "lost"
