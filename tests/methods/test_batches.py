@@ -1,9 +1,10 @@
+import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from protoreplay.methods.base import EncoderSettings
-from protoreplay.methods.batches import batches, episodes, steps_per_epoch
+from protoreplay.methods.batches import batches, episodes, steps_per_epoch, steps_per_task
 
 
 @settings(deadline=None, max_examples=60)
@@ -49,3 +50,23 @@ def test_batches_are_passes_over_all_images():
     assert [len(index) for index in dealt] == [4, 4, 2] * 3
     for epoch in range(3):
         assert sorted(torch.cat(dealt[3 * epoch : 3 * epoch + 3]).tolist()) == list(range(10))
+
+
+@pytest.mark.parametrize("steps", [1, 3, 7, 100])
+def test_at_most_so_many_steps_and_those_the_first_ones(steps):
+    groups = torch.arange(2).repeat_interleave(5)
+    whole, cut = EncoderSettings(epochs=3, batch_size=4), EncoderSettings(epochs=3, batch_size=4, max_steps=steps)
+    random = torch.Generator()
+
+    def dealt(config):
+        yield [index.tolist() for index in batches(10, config, random.manual_seed(0))]
+        yield [[part.tolist() for part in pair] for pair in episodes(groups, config, random.manual_seed(0))]
+
+    for everything, some in zip(dealt(whole), dealt(cut), strict=True):
+        assert some == everything[:steps]
+        assert len(some) == steps_per_task(10, cut)
+
+
+def test_runs_of_before_steps_could_be_limited_are_still_the_same_runs():
+    assert "max_steps" not in EncoderSettings().model_dump()
+    assert EncoderSettings(max_steps=7).model_dump()["max_steps"] == 7

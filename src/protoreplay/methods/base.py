@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Generic, NamedTuple, TypeVar
+from typing import Annotated, Any, ClassVar, Generic, Literal, NamedTuple, TypeVar
 
 import torch
 from pydantic import AfterValidator, Field
@@ -89,6 +89,9 @@ class EncoderSettings(AugmentationSettings):
     """Passes over the images of a task (METHOD section 3: 50)."""
     batch_size: int = Field(128, ge=2)
     """Images per step at most (METHOD section 3: 128)."""
+    # Written down only where it is not the default: a run of before there was a choice is still the same run.
+    max_steps: Annotated[int, Field(ge=1)] | Literal["all"] = Field("all", exclude_if=lambda wanted: wanted == "all")
+    """Steps per task at most: a task of many images is then not trained on for all its `epochs` (ours)."""
 
 
 class MemorySettings(EncoderSettings):

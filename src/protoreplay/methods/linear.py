@@ -10,7 +10,7 @@ from torch.nn import functional
 from protoreplay.augmentation import augment
 from protoreplay.encoders import Network
 from protoreplay.methods.base import EncoderSettings, Method, Problem, Reader, Report, prefixed, under
-from protoreplay.methods.batches import batches, steps_per_epoch
+from protoreplay.methods.batches import batches, steps_per_task
 from protoreplay.methods.optimizers import descend, load_optimizer, optimizer_tensors
 from protoreplay.protocols import Task
 
@@ -66,7 +66,7 @@ class LinearMethod(Method[E]):
         loss = loss or self.cross_entropy
         random = self.generator("learn", task.position)
         images, targets = task.images.to(self.device), self.targets(task.labels)
-        steps = self.config.epochs * steps_per_epoch(len(targets), self.config)
+        steps = steps_per_task(len(targets), self.config)
         for number, index in enumerate(batches(len(targets), self.config, random), start=1):
             batch = augment(images[index], self.config, random)
             report(number, steps, step(optimizer, loss(batch, targets[index])))

@@ -24,7 +24,7 @@ from protoreplay.methods.base import (
     silent,
     under,
 )
-from protoreplay.methods.batches import episodes, steps_per_epoch
+from protoreplay.methods.batches import episodes, steps_per_task
 from protoreplay.methods.optimizers import adam, descend
 from protoreplay.protocols import Task
 from protoreplay.prototypes import (
@@ -118,7 +118,7 @@ class VPRPaper(Method[VPRPaperConfig]):
         groups = torch.searchsorted(torch.tensor(task.classes), task.labels)
         optimizer = adam(self.network, self.config.lr)
         replays, replayed = self._replays(), self.memory.images.to(self.device)
-        steps = self.config.epochs * steps_per_epoch(len(groups), self.config)
+        steps = steps_per_task(len(groups), self.config)
         for step, (support, query) in enumerate(episodes(groups, self.config, random), start=1):
             loss = descend(optimizer, self._new_image_loss(images, groups, support, query, random))
             if step % self.config.replay_every == 0:
