@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from protoreplay.evaluation import Count
+from protoreplay.experiments.spec import resolve
 from protoreplay.files import write_whole
 from protoreplay.report import claims, formats, table
 from protoreplay.report.results import Group, Result
@@ -118,6 +119,22 @@ def standing(found: Sequence[Group]) -> str:
     return f"{start}It stands above all {len(rivals)} methods that keep no more; above the nearest, {words[0]}."
 
 
+def departures(found: Sequence[Group]) -> str:
+    """Which settings are not those of the protocol and the published ones, and of which methods."""
+    methods: dict[str, list[str]] = defaultdict(list)
+    for group in found:
+        config = group.results[0].config
+        ours = config["protocol"]["settings"] | config["method"]["settings"]
+        if ours:
+            spec = resolve(group.protocol, config["method"]["name"], 0, {})
+            usual = spec.stream_settings.model_dump() | spec.method_settings.model_dump()
+            for key, value in ours.items():
+                if usual.get(key, ...) != value:
+                    methods[f"`{key}={value}`"].append(group.label)
+    of = {key: "all" if len(labels) == len(found) else ", ".join(labels) for key, labels in methods.items()}
+    return f"Other than published: {'; '.join(f'{key} ({labels})' for key, labels in of.items())}. " if of else ""
+
+
 def _lead(best: Group, rival: Group) -> tuple[float, str]:
     """By how many points the first is ahead on common seeds, and the interval in words."""
     ours, theirs = best.values["avg"], rival.values["avg"]
@@ -134,8 +151,9 @@ def page(results: Path, prefix: str) -> str:
     recorded = everything(results)
     lines = [INTRO, *main_table(recorded)]
     for name in PROTOCOLS:
-        found = f"{standing(recorded[name])} {_link(results, name, prefix)}" if name in recorded else f"{ABSENT}."
-        lines += [f"## {name}", "", found, ""]
+        found = recorded.get(name)
+        about = f"{standing(found)} {departures(found)}{_link(results, name, prefix)}" if found else f"{ABSENT}."
+        lines += [f"## {name}", "", about, ""]
     held = claims.check([group for found in recorded.values() for group in found])
     lines += [CLAIMS, *verdicts(held.records), formats.as_markdown(held), ""]
     others = [name for name in recorded if name not in PROTOCOLS]

@@ -68,9 +68,17 @@ def test_where_vpr_stands_among_those_that_keep_no_more(cifar):
 
 
 def test_what_stands_above_vpr_is_named(tmp_path):
-    runs = {"vpr": ([60, 40], 100, {}), "good": ([80, 80], 50, {}), "bad": ([10, 10], 50, {})}
+    runs = {"vpr": ([60, 40], 100, {}), "slda": ([80, 80], 50, {}), "sgd": ([10, 10], 50, {})}
     results = recorded(tmp_path, "permuted-mnist", runs)
-    assert "Of 2 that keep no more, 1 above it: `good` by 30.0 points" in results_page.page(results, "")
+    assert "Of 2 that keep no more, 1 above it: `slda` by 30.0 points" in results_page.page(results, "")
+
+
+def test_settings_that_are_not_the_published_ones_are_named(tmp_path):
+    runs = {"l2": ([60] * 9, 100, {"max_steps": 7, "lr": 1e-3}), "replay": ([50] * 9, 50, {"max_steps": 7})}
+    page = results_page.page(recorded(tmp_path, "split-cifar10", runs | {"vpr": ([20] * 9, 50, {})}), "")
+    assert "Other than published: `max_steps=7` (l2, replay). " in page
+    page = results_page.page(recorded(tmp_path / "all", "split-cifar10", runs), "")
+    assert "Other than published: `max_steps=7` (all). " in page
 
 
 def test_claims_are_held_against_what_is_recorded(cifar):
