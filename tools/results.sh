@@ -13,12 +13,15 @@ jobs=${JOBS:-2}
 runs=${RUNS:-runs/results} target=results
 seeds=10 few=3
 methods=all
+# Training anew on all images of 50 tasks, or a step for each of 49 past tasks, takes many hours: these two go apart.
+others=vpr,slda,nearest-mean,nearest-mean-random,nearest-mean-encoder,icarl,replay,l2,ewc,online-ewc,si,mas,lwf,sgd
 full=(protoreplay bench permuted-mnist --seeds 1 --set tasks=10 --set shots=all --set epochs=5)
 short=() fewer=() photos=(cifar unknown mini onnx kill) ablated=() step=() whole=()
 if [ "${1:-}" = quick ]; then
     runs=${RUNS:-runs/results-quick} target=build/results
     seeds=1 few=1
     methods=vpr,nearest-mean,slda,replay,sgd
+    others=$methods
     # The first task of the last two protocols has thousands of images: its training alone would take longer.
     short=(--set tasks=4) fewer=(--set tasks=4 --set first_shots=100) photos=()
     full=(protoreplay bench permuted-mnist --seeds 1 --set tasks=3 --set shots=100 --set first_shots=100 --set epochs=5)
@@ -67,10 +70,19 @@ recorded ablations protoreplay ablate split-cifar10 --seeds "$seeds" "${ablated[
 cp "$runs"/ablations/ablations*.{html,png,csv} "$target/ablations/"
 ran permuted-mnist-full "${full[@]}" --methods l2 --vary strength=0,0.02
 recorded permuted-mnist-full "${full[@]}" --methods ewc,online-ewc,si,mas
-recorded permuted-mnist protoreplay bench permuted-mnist --methods "$methods" --seeds "$few" "${fewer[@]}"
+many=(protoreplay bench permuted-mnist --seeds "$few" --set test_images=100 "${fewer[@]}")
+large=(protoreplay bench split-mini-imagenet --seeds "$few" "${fewer[@]}")
+if [ "$methods" = all ]; then
+    ran permuted-mnist "${many[@]}" --methods joint --set max_steps=470
+    ran permuted-mnist "${many[@]}" --methods vpr-paper --set max_steps=4690 --set fused=true
+fi
+recorded permuted-mnist "${many[@]}" --methods "$others" --set max_steps=4690
 if protoreplay data path mini-imagenet; then
-    recorded split-mini-imagenet \
-        protoreplay bench split-mini-imagenet --methods "$methods" --seeds "$few" "${fewer[@]}"
+    if [ "$methods" = all ]; then
+        ran split-mini-imagenet "${large[@]}" --methods joint --set max_steps=200
+        ran split-mini-imagenet "${large[@]}" --methods vpr-paper
+    fi
+    recorded split-mini-imagenet "${large[@]}" --methods "$others"
 else
     echo "split-mini-imagenet is left out: protoreplay data import mini-imagenet PATH, then again"
     photos=("${photos[@]/mini/}")

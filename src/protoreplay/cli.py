@@ -215,6 +215,7 @@ def tune(
     protocol: ProtocolName,
     method: Annotated[str, typer.Option(help="A name of `protoreplay methods`.")],
     seeds: Annotated[int, typer.Option(min=1, help="Number of validation streams, from seed 1000.")] = 3,
+    overrides: Overrides = None,
     out: Annotated[Path | None, typer.Option(help="Folder of the trials.  [default: runs/tune/PROTOCOL]")] = None,
     store: Annotated[Path | None, typer.Option(help="Add what is found to this JSON file of tuned settings.")] = None,
     jobs: Jobs = 1,
@@ -226,9 +227,10 @@ def tune(
     from protoreplay.experiments.tune import add_to, tune
 
     root = out or Path("runs/tune") / file_name(protocol)
+    settings = parse(overrides)
     try:
         with for_this_terminal() as board:
-            trials = tune(protocol, method, seeds, root, board, pick_engine("local", jobs))
+            trials = tune(protocol, method, seeds, root, settings, board, pick_engine("local", jobs))
     except RunsFailedError as error:
         fail(error)
     words = [" ".join(f"{key}={value}" for key, value in trial.settings.items()) for trial in trials]
@@ -239,7 +241,7 @@ def tune(
         ]
     )
     if store:
-        add_to(store, protocol, method, trials, seeds)
+        add_to(store, protocol, method, trials, seeds, settings)
 
 
 @methods_app.callback()

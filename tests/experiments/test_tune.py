@@ -49,6 +49,24 @@ def test_what_is_found_is_stored_with_how_and_can_be_used(tmp_path, monkeypatch)
     assert spec.variant == "sgd@tuned"
 
 
+@pytest.mark.usefixtures("_two_rates")
+def test_settings_for_all_trials_are_used_and_written_down(tmp_path):
+    given = {"max_steps": "3", "shots": "5"}
+    trials = tune("split-digits", "sgd", 1, tmp_path / "runs", given)
+    for path in tmp_path.rglob("config.json"):
+        config = json.loads(path.read_text())
+        assert config["method"]["settings"]["max_steps"] == 3
+        assert config["protocol"]["settings"]["shots"] == 5
+    add_to(tmp_path / "tuned.json", "split-digits", "sgd", trials, 1, given)
+    stored = json.loads((tmp_path / "tuned.json").read_text())["split-digits"]["sgd"]
+    assert stored["command"].endswith("--seeds 1 --set max_steps=3 --set shots=5")
+    assert set(stored["settings"]) == {"lr"}
+    with pytest.raises(UserError, match="tasks cannot be set: settings are chosen on the first 2"):
+        tune("split-digits", "sgd", 1, tmp_path, {"tasks": "9"})
+    with pytest.raises(UserError, match="lr is both set and varied"):
+        tune("split-digits", "sgd", 1, tmp_path, {"lr": "1"})
+
+
 def test_names_with_presets():
     with pytest.raises(UserError, match="unknown preset 'best' in sgd@best; known: published, tuned"):
         resolve("split-digits", "sgd@best", 0, {})

@@ -30,17 +30,25 @@ class Trial:
 
 
 def tune(
-    protocol: str, method: str, seeds: int, root: Path, board: Board | None = None, engine: Engine = here
+    protocol: str,
+    method: str,
+    seeds: int,
+    root: Path,
+    overrides: Mapping[str, Any] | None = None,
+    board: Board | None = None,
+    engine: Engine = here,
 ) -> list[Trial]:
     """Run every candidate of the method's grid on the validation streams; the best first, ties in the grid's order.
 
-    The runs live in `root` and are continued or reused like any others.
+    The runs live in `root` and are continued or reused like any others. `overrides` apply to all of them.
     """
+    if "tasks" in (overrides or {}):
+        raise UserError(f"tasks cannot be set: settings are chosen on the first {TASKS}")
     search = methods.get(method).search
     if not search:
         raise UserError(f"{method} has no settings to search: {', '.join(searchable())} have")
     chosen = first_seeds(seeds, "validation")
-    specs = resolve_grid(protocol, [method], chosen, {"tasks": TASKS}, "validation", vary=search)
+    specs = resolve_grid(protocol, [method], chosen, {"tasks": TASKS, **(overrides or {})}, "validation", vary=search)
     execute_grid(specs, root, board, engine)
     trials = []
     for candidate in itertools.product(*search.values()):
@@ -51,12 +59,20 @@ def tune(
     return sorted(trials, key=lambda trial: -trial.accuracy)
 
 
-def add_to(path: Path, protocol: str, method: str, trials: list[Trial], seeds: int) -> None:
+def add_to(
+    path: Path,
+    protocol: str,
+    method: str,
+    trials: list[Trial],
+    seeds: int,
+    overrides: Mapping[str, Any] | None = None,
+) -> None:
     """Write the best trial, and how it was found, into a JSON file of tuned settings."""
     known = json.loads(path.read_text()) if path.exists() else {}
+    given = "".join(f" --set {key}={value}" for key, value in (overrides or {}).items())
     known.setdefault(protocol, {})[method] = {
         "settings": dict(trials[0].settings),
-        "command": f"protoreplay tune {protocol} --method {method} --seeds {seeds}",
+        "command": f"protoreplay tune {protocol} --method {method} --seeds {seeds}{given}",
         "validation_avg": round(100 * trials[0].accuracy, 2),
         "tried": {key: list(values) for key, values in methods.get(method).search.items()},
     }
