@@ -105,6 +105,10 @@ ENCODERS: dict[str, Callable[[ImageShape], nn.Sequential]] = {
 """By name; each takes channels, height and width. Pooling halves: images must not be smaller than what is pooled."""
 
 
+LOGVAR_BOUND = 70.0
+"""Log-variances end here: nothing in VPR's loss holds them, and over many tasks their exponentials would overflow."""
+
+
 class Network(nn.Module):
     """An encoder trunk with one linear layer on top.
 
@@ -136,8 +140,13 @@ class Network(nn.Module):
 
     def gaussian(self, images: Tensor) -> tuple[Tensor, Tensor]:
         """Pixels of 0..255, N x C x H x W, to mean and log-variance, each N x (outputs / 2)."""
-        mean, logvar = self(images).chunk(2, dim=1)
-        return mean, logvar
+        return as_gaussian(self(images))
+
+
+def as_gaussian(outputs: Tensor) -> tuple[Tensor, Tensor]:
+    """Mean and bounded log-variance, each N x D, of a network's outputs, N x 2 D."""
+    mean, logvar = outputs.chunk(2, dim=1)
+    return mean, logvar.clamp(-LOGVAR_BOUND, LOGVAR_BOUND)
 
 
 @torch.no_grad()

@@ -59,6 +59,22 @@ def test_replay_every_kth_step(monkeypatch):
     assert count_steps(monkeypatch, taught(epochs=6, replay_every=3), toy_task(4, (4,))) == 6 + 2 * 3
 
 
+@pytest.mark.parametrize("expectation", ["sampled", "closed-form"])
+@pytest.mark.parametrize("fused", [True, False])
+@pytest.mark.parametrize("logvar", [-200.0, 200.0])
+def test_variances_without_end_leave_everything_finite(expectation, fused, logvar):
+    """As after a dozen tasks of permuted MNIST: the loss falls with the variances, and nothing else holds them."""
+    method = taught(expectation=expectation, fused=fused)
+    with torch.no_grad():
+        method.network.head.bias[QUICK["dim"] :] = logvar
+    losses = []
+    for task in (toy_task(4, (4,)), toy_task(5, (5,))):
+        method.learn(task, lambda step, steps, loss: losses.append(loss))
+    assert torch.tensor(losses).isfinite().all()
+    assert all(tensor.isfinite().all() for tensor in method.tensors().values())
+    assert method.predict_proba(toy_task(5, (5,)).images).isfinite().all()
+
+
 def test_first_task_replays_nothing(monkeypatch):
     assert count_steps(monkeypatch, vpr(), toy_task(1, (0, 1))) == QUICK["epochs"]
 

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from protoreplay.augmentation import augment
-from protoreplay.encoders import Network
+from protoreplay.encoders import Network, as_gaussian
 from protoreplay.memory import ReplayMemory, quota
 from protoreplay.methods.base import (
     PREDICT_BATCH,
@@ -192,7 +192,7 @@ class VPRPaper(Method[VPRPaperConfig]):
         # The gradient is collected here, recall by recall, so that the memory of only one is needed at a time.
         encoded = output.detach().requires_grad_()
         for recall in recalls:
-            self._recall_loss(recall, Gaussian(*encoded[: recall.images].chunk(2, 1)), random).backward()
+            self._recall_loss(recall, Gaussian(*as_gaussian(encoded[: recall.images])), random).backward()
         optimizer.zero_grad()
         output.backward(encoded.grad)
         optimizer.step()
