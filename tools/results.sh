@@ -72,15 +72,16 @@ ran permuted-mnist-full "${full[@]}" --methods l2 --vary strength=0,0.02
 recorded permuted-mnist-full "${full[@]}" --methods ewc,online-ewc,si,mas
 many=(protoreplay bench permuted-mnist --seeds "$few" --set test_images=100 "${fewer[@]}")
 large=(protoreplay bench split-mini-imagenet --seeds "$few" "${fewer[@]}")
+paper=(--set fused=true --set expectation=closed-form)
 if [ "$methods" = all ]; then
     ran permuted-mnist "${many[@]}" --methods joint --set max_steps=470
-    ran permuted-mnist "${many[@]}" --methods vpr-paper --set max_steps=4690 --set fused=true
+    ran permuted-mnist "${many[@]}" --methods vpr-paper --set max_steps=4690 "${paper[@]}"
 fi
 recorded permuted-mnist "${many[@]}" --methods "$others" --set max_steps=4690
 if protoreplay data path mini-imagenet; then
     if [ "$methods" = all ]; then
         ran split-mini-imagenet "${large[@]}" --methods joint --set max_steps=200
-        ran split-mini-imagenet "${large[@]}" --methods vpr-paper
+        ran split-mini-imagenet "${large[@]}" --methods vpr-paper "${paper[@]}"
     fi
     recorded split-mini-imagenet "${large[@]}" --methods "$others"
 else
