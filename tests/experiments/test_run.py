@@ -131,12 +131,14 @@ def test_a_torn_last_event_is_dropped(tmp_path):
     assert [event["task"] for event in RunFolder(tmp_path).events()] == [1, 2, 3, 4]
 
 
-def test_a_run_begun_under_other_versions_starts_over(tmp_path):
+@pytest.mark.parametrize(("part", "other"), [("torch", "1.0"), ("processor", "another")])
+def test_a_run_begun_under_other_versions_starts_over(tmp_path, part, other):
     execute(small(), tmp_path / "whole")
     with pytest.raises(StopError):
         execute(small(), tmp_path / "cut", StopsAt(3, 1))
     config = json.loads((tmp_path / "cut" / "config.json").read_text())
-    config["versions"]["torch"] = "1.0"
+    assert config["versions"][part] != other
+    config["versions"][part] = other
     (tmp_path / "cut" / "config.json").write_text(json.dumps(config))
     done = []
     progress = Progress()

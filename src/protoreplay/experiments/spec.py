@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 from importlib.metadata import version
 from typing import Any
 
+import torch
+
 from protoreplay import devices, methods, protocols
 from protoreplay._version import __version__
 from protoreplay.errors import UserError
@@ -74,7 +76,8 @@ class RunSpec:
 
     def config(self, stream: Stream) -> dict[str, Any]:
         """The content of `config.json`: everything needed to repeat the run, and what it is computed with."""
-        computed_with = versions() | {"device": devices.pick(self.device)}
+        instructions = torch.backends.cpu.get_cpu_capability()
+        computed_with = versions() | {"device": devices.pick(self.device), "processor": instructions}
         return self.identity(stream.known_classes()) | {"versions": computed_with}
 
 
