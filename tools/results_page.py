@@ -16,6 +16,7 @@ from typing import Any
 from protoreplay.evaluation import Count
 from protoreplay.experiments.spec import resolve
 from protoreplay.files import write_whole
+from protoreplay.methods import REGISTRY
 from protoreplay.report import claims, formats, table
 from protoreplay.report.results import Group, Result
 from protoreplay.uncertainty import paired
@@ -135,6 +136,12 @@ def departures(found: Sequence[Group]) -> str:
     return f"Other than published: {'; '.join(f'{key} ({labels})' for key, labels in of.items())}. " if of else ""
 
 
+def absent(found: Sequence[Group]) -> str:
+    """Which methods were not run."""
+    names = [f"`{name}`" for name in REGISTRY if name not in {_name(group) for group in found}]
+    return f"Not run: {', '.join(names)}. " if names else ""
+
+
 def _lead(best: Group, rival: Group) -> tuple[float, str]:
     """By how many points the first is ahead on common seeds, and the interval in words."""
     ours, theirs = best.values["avg"], rival.values["avg"]
@@ -152,7 +159,11 @@ def page(results: Path, prefix: str) -> str:
     lines = [INTRO, *main_table(recorded)]
     for name in PROTOCOLS:
         found = recorded.get(name)
-        about = f"{standing(found)} {departures(found)}{_link(results, name, prefix)}" if found else f"{ABSENT}."
+        about = (
+            f"{standing(found)} {departures(found)}{absent(found)}{_link(results, name, prefix)}"
+            if found
+            else f"{ABSENT}."
+        )
         lines += [f"## {name}", "", about, ""]
     held = claims.check([group for found in recorded.values() for group in found])
     lines += [CLAIMS, *verdicts(held.records), formats.as_markdown(held), ""]

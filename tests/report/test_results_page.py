@@ -81,6 +81,10 @@ def test_settings_that_are_not_the_published_ones_are_named(tmp_path):
     assert "Other than published: `max_steps=7` (all). " in page
 
 
+def test_methods_that_were_not_run_are_named(cifar):
+    assert "Not run: `sgd`, `ewc`, `online-ewc`, " in results_page.page(cifar, "")
+
+
 def test_claims_are_held_against_what_is_recorded(cifar):
     claimed = "| VPR is ahead of L2, average over the nine tasks | **holds** | +2.5 points | +10.0 |"
     page = results_page.page(cifar, "")
