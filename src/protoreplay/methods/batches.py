@@ -11,7 +11,7 @@ from protoreplay.methods.base import EncoderSettings
 
 
 def batches(count: int, config: EncoderSettings, generator: torch.Generator) -> Iterator[Tensor]:
-    """Indices (int64, at most `batch_size`) for every step of `epochs` shuffled passes over `count` images."""
+    """Indices (int64, at most `batch_size`) for the steps of `epochs` shuffled passes over `count` images."""
     passes = (torch.randperm(count, generator=generator).split(config.batch_size) for _ in range(config.epochs))
     return islice(chain.from_iterable(passes), steps_per_task(count, config))
 
