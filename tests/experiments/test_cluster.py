@@ -19,23 +19,35 @@ from protoreplay.experiments.cluster import Cluster, _has
 METHODS, SETTINGS = ["sgd", "nearest-mean"], {"tasks": 3, "epochs": 2}
 
 
-# Two nodes, each with room for one run: the first has the datasets in its cache, the second has none and can be lost;
-# its runs have their temporary folders in `empty`.
+# Two nodes, each with room for one run: the first has the datasets in its cache, the second has none, and its runs have
+# their temporary folders in `empty`; it can be held still, let go on and lost.
 # In a process of their own, because Ray reads its environment once.
 NODES = """
 import sys
+from contextlib import suppress
 
 from ray.cluster_utils import Cluster
+from psutil import NoSuchProcess, Process  # that comes with Ray
 
 full, empty = sys.argv[1:]
 data = {"PROTOREPLAY_DATA": full}
 cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "env_vars": data, "include_dashboard": False})
 second = cluster.add_node(num_cpus=1, env_vars={"PROTOREPLAY_DATA": empty, "TMPDIR": empty})
+raylet = Process(second.all_processes["raylet"][0].process.pid)
 print(cluster.address, flush=True)
-sys.stdin.readline()
-cluster.remove_node(second, allow_graceful=False)
-print("lost", flush=True)
-sys.stdin.readline()
+held = []
+for wish in map(str.strip, sys.stdin):
+    if wish == "hold":
+        held = raylet.children(recursive=True)
+        [process.suspend() for process in held]
+    elif wish == "free":
+        [process.resume() for process in held]
+    elif wish == "lose":
+        cluster.remove_node(second, allow_graceful=False)
+        for process in held:
+            with suppress(NoSuchProcess):
+                process.kill()
+    print(wish, flush=True)
 cluster.shutdown()
 """
 
@@ -51,7 +63,7 @@ def nodes(tmp_path, monkeypatch, small_cache):
     words = [sys.executable, "-c", NODES, str(small_cache), str(tmp_path / "empty")]
     process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     yield process
-    process.communicate("\n\n", timeout=120)
+    process.communicate(timeout=120)
 
 
 def next_line(process):
@@ -60,10 +72,22 @@ def next_line(process):
     return line
 
 
+def wish(nodes, what):
+    nodes.stdin.write(f"{what}\n")
+    nodes.stdin.flush()
+    assert next_line(nodes) == what
+
+
 def bench(place, protocol, methods, seeds, settings, address):
     words = [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
     words += ["--engine", "ray", "--address", address]
     return Bench(place, protocol, "--methods", ",".join(methods), "--seeds", str(seeds), *words)
+
+
+def wait(process, until):
+    while not until():
+        assert process.poll() is None, process.communicate()[1]
+        time.sleep(0.01)
 
 
 def test_counts_are_those_of_the_local_engine_also_after_a_node_is_lost(tmp_path, nodes):
@@ -71,26 +95,31 @@ def test_counts_are_those_of_the_local_engine_also_after_a_node_is_lost(tmp_path
     address = next_line(nodes)
     on_ray = bench(tmp_path / "a", "split-cifar10", METHODS, 2, SETTINGS, address)
     process = on_ray.start()
-    longer = {"tasks": 4, "epochs": 80, "samples": 10}
-    execute_grid(resolve_grid("split-digits", ["vpr-paper"], [0, 1, 2, 3], longer), tmp_path / "longer")
+    longer = {"tasks": 4, "epochs": 40, "samples": 10}
+    execute_grid(resolve_grid("split-digits", ["vpr-paper"], [0, 1, 2], longer), tmp_path / "longer")
     out, err = process.communicate(timeout=240)
     assert process.returncode == 0, err
     assert out.startswith("method ")
     assert results(on_ray.root) == results(tmp_path / "local")
 
-    on_ray = bench(tmp_path / "b", "split-digits", ["vpr-paper"], 4, longer, address)
+    on_ray = bench(tmp_path / "b", "split-digits", ["vpr-paper"], 3, longer, address)
     process = on_ray.start()
-    # The checkpoint of a run is there from its first task to its last.
-    while not (on_ray.finished() and list(tmp_path.glob("empty/protoreplay-*/run/checkpoint.safetensors"))):
-        assert process.poll() is None, process.communicate()[1]
-        time.sleep(0.01)
-    nodes.stdin.write("\n")
-    nodes.stdin.flush()
-    assert next_line(nodes) == "lost"
-    assert len(on_ray.finished()) < 4
+
+    def at_a_run():
+        # The checkpoint of a run is there from its first task to its last.
+        return bool(list(tmp_path.glob("empty/protoreplay-*/run/checkpoint.safetensors")))
+
+    wait(process, at_a_run)
+    wish(nodes, "hold")
+    while not at_a_run():  # it was finished before it was held
+        wish(nodes, "free")
+        wait(process, at_a_run)
+        wish(nodes, "hold")
+    wait(process, on_ray.finished)
+    wish(nodes, "lose")
     _, err = process.communicate(timeout=240)
     assert process.returncode == 0, err
-    assert "once more" in err, "the node was lost while it did nothing: nothing was tested"
+    assert "once more" in err
     assert results(on_ray.root) == results(tmp_path / "longer")
 
 

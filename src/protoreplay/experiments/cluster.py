@@ -140,9 +140,11 @@ class _Driver:
         self._work, self._cluster, self._ray = work, cluster, (ray := _import_ray())
         self._flights: dict[Any, _Flight] = {}
         self._do = ray.remote(num_cpus=cluster.cpus, num_gpus=cluster.gpus, max_retries=0)(_do)
-        # Beside the driver: nodes may be lost, and with a mailbox on one of them all would be silent.
-        beside = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=True)
+        # Beside the driver: nodes may be lost, and with a mailbox on one of them all would be silent. A soft affinity
+        # is no more than a wish: Ray 2.60 gives such an actor to another node.
+        beside = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
         self._mailbox = ray.remote(num_cpus=0, scheduling_strategy=beside)(_Mailbox).remote()
+        self._letters = self._mailbox.empty.remote()
         self._data = functools.cache(self._ship)
 
     def drive(self) -> None:
@@ -196,12 +198,15 @@ class _Driver:
         self._work.settle(flight.number, outcome)
 
     def _hear(self) -> None:
-        """Show what the nodes have told; that a mailbox was lost with its node is no reason to stop."""
+        """Show what the nodes have told; that a mailbox is silent, or was lost with its node, is no reason to stop."""
+        if not self._ray.wait([self._letters], timeout=0)[0]:
+            return
         views = {flight.number: flight.view for flight in self._flights.values()}
         with contextlib.suppress(self._ray.exceptions.RayError):
-            for number, told, arguments in self._ray.get(self._mailbox.empty.remote()):
+            for number, told, arguments in self._ray.get(self._letters):
                 if number in views:
                     getattr(views[number], told)(*arguments)
+        self._letters = self._mailbox.empty.remote()
 
     def _ship(self, size: int) -> _Data | None:
         """What a node may need of the data at a size; nothing where it has the driver's own, or makes it itself."""
