@@ -13,15 +13,17 @@ jobs=${JOBS:-2}
 runs=${RUNS:-runs/results} target=results
 seeds=10 few=3
 methods=all
-# Training anew on all images of 50 tasks, or a step for each of 49 past tasks, takes many hours: these two go apart.
+# Training anew on all images after every task, or a step for each of 49 past tasks, takes many hours: joint and, on
+# permuted-mnist, vpr-paper go apart.
 others=vpr,slda,nearest-mean,nearest-mean-random,nearest-mean-encoder,icarl,replay,l2,ewc,online-ewc,si,mas,lwf,sgd
+tuned=sgd@tuned,l2@tuned,ewc@tuned,online-ewc@tuned,si@tuned,mas@tuned
 full=(protoreplay bench permuted-mnist --seeds 1 --set tasks=10 --set shots=all --set epochs=5)
 short=() fewer=() photos=(cifar unknown mini onnx kill) ablated=() step=() whole=()
 if [ "${1:-}" = quick ]; then
     runs=${RUNS:-runs/results-quick} target=build/results
     seeds=1 few=1
     methods=vpr,nearest-mean,slda,replay,sgd
-    others=$methods
+    others=$methods tuned=sgd@tuned
     # The first task of the last two protocols has thousands of images: its training alone would take longer.
     short=(--set tasks=4) fewer=(--set tasks=4 --set first_shots=100) photos=()
     full=(protoreplay bench permuted-mnist --seeds 1 --set tasks=3 --set shots=100 --set first_shots=100 --set epochs=5)
@@ -62,6 +64,7 @@ timed() {
 protoreplay data get cifar10
 protoreplay data get mnist
 recorded split-cifar10 protoreplay bench split-cifar10 --methods "$methods" --seeds "$seeds" "${short[@]}"
+recorded split-cifar10-tuned protoreplay bench split-cifar10 --methods "$tuned" --seeds "$seeds" "${short[@]}"
 recorded split-cifar10-random-order \
     protoreplay bench split-cifar10 --methods vpr --seeds "$seeds" --set class_order=random "${short[@]}"
 recorded split-cifar10-joint-layer protoreplay bench split-cifar10 --methods vpr --seeds "$seeds" \
@@ -72,16 +75,15 @@ ran permuted-mnist-full "${full[@]}" --methods l2 --vary strength=0,0.02
 recorded permuted-mnist-full "${full[@]}" --methods ewc,online-ewc,si,mas
 many=(protoreplay bench permuted-mnist --seeds "$few" --set test_images=100 "${fewer[@]}")
 large=(protoreplay bench split-mini-imagenet --seeds "$few" "${fewer[@]}")
-paper=(--set fused=true --set expectation=closed-form)
 if [ "$methods" = all ]; then
-    ran permuted-mnist "${many[@]}" --methods joint --set max_steps=470
-    ran permuted-mnist "${many[@]}" --methods vpr-paper --set max_steps=4690 "${paper[@]}"
+    ran permuted-mnist "${many[@]}" --methods joint --set max_steps=940
+    ran permuted-mnist "${many[@]}" --methods vpr-paper --set max_steps=4690 --set fused=true --set expectation=closed-form
 fi
 recorded permuted-mnist "${many[@]}" --methods "$others" --set max_steps=4690
 if protoreplay data path mini-imagenet; then
     if [ "$methods" = all ]; then
-        ran split-mini-imagenet "${large[@]}" --methods joint --set max_steps=200
-        ran split-mini-imagenet "${large[@]}" --methods vpr-paper "${paper[@]}"
+        ran split-mini-imagenet "${large[@]}" --methods joint --set max_steps=450
+        ran split-mini-imagenet "${large[@]}" --methods vpr-paper
     fi
     recorded split-mini-imagenet "${large[@]}" --methods "$others"
 else

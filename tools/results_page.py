@@ -38,6 +38,7 @@ CLAIMS = """## What the paper claims, what we measured
 """
 NOTES = {
     "permuted-mnist-full": "All images in each of ten tasks, published strengths; `l2 strength=0` is fine-tuning.",
+    "split-cifar10-tuned": "Settings chosen by `protoreplay tune` on validation images of the first two tasks.",
     "split-cifar10-joint-layer": "The same layer with samples of prototypes replayed, and with all images stored.",
 }
 
