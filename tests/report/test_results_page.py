@@ -119,3 +119,14 @@ def test_a_real_bench_is_recorded_and_shown(tmp_path, monkeypatch):
 def test_the_pages_are_up_to_date():
     for path, text in results_page.pages().items():
         assert path.read_text() == text, f"run python tools/results_page.py ({path.name} is old)"
+
+
+def test_the_readme_says_what_is_recorded():
+    readme = (ROOT / "README.md").read_text()
+    for name in results_page.PROTOCOLS:
+        groups = {group.label: group for group in results_page.groups(ROOT / "results" / name)}
+        avg = {label: group.summaries["avg"].mean for label, group in groups.items()}
+        seeds, best = len(groups["vpr"].results), max(avg.keys() - {"vpr"}, key=avg.__getitem__)
+        row = next(line for line in readme.splitlines() if line.startswith(f"| {name}"))
+        cells = f"| {seeds} | {avg['vpr']:.1f} | {best} {avg[best]:.1f} | {avg['vpr-paper']:.1f} |"
+        assert row.endswith(cells), f"README.md says {row}"
