@@ -39,8 +39,12 @@ def run(method: str, *settings: str) -> tuple[float, float, list[dict]]:
 
 
 def main() -> None:
+    cases = sys.argv[1:] or list(CASES)
+    for case in cases:
+        if case not in CASES:
+            sys.exit(f"no case {case}: there are {'; '.join(CASES)}")
     print(f"{'':30}{'wall, s':>9}{'CPU, s':>9}{'learning, s':>13}{'testing, s':>12}{'load':>7}")
-    for case in sys.argv[1:] or CASES:
+    for case in cases:
         wall, used, events = run(*CASES[case])
         learning, testing = (sum(event[f"{kind}_seconds"] for event in events) for kind in ("learn", "test"))
         print(
