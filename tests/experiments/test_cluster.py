@@ -36,17 +36,23 @@ second = cluster.add_node(num_cpus=1, env_vars={"PROTOREPLAY_DATA": empty, "TMPD
 raylet = Process(second.all_processes["raylet"][0].process.pid)
 print(cluster.address, flush=True)
 held = []
+
+
+def each(do):
+    for process in held:
+        with suppress(NoSuchProcess):
+            do(process)
+
+
 for wish in map(str.strip, sys.stdin):
     if wish == "hold":
         held = raylet.children(recursive=True)
-        [process.suspend() for process in held]
+        each(Process.suspend)
     elif wish == "free":
-        [process.resume() for process in held]
+        each(Process.resume)
     elif wish == "lose":
         cluster.remove_node(second, allow_graceful=False)
-        for process in held:
-            with suppress(NoSuchProcess):
-                process.kill()
+        each(Process.kill)
     print(wish, flush=True)
 cluster.shutdown()
 """
@@ -109,12 +115,12 @@ def test_counts_are_those_of_the_local_engine_also_after_a_node_is_lost(tmp_path
         # The checkpoint of a run is there from its first task to its last.
         return bool(list(tmp_path.glob("empty/protoreplay-*/run/checkpoint.safetensors")))
 
-    wait(process, at_a_run)
-    wish(nodes, "hold")
-    while not at_a_run():  # it was finished before it was held
-        wish(nodes, "free")
+    while True:
         wait(process, at_a_run)
         wish(nodes, "hold")
+        if at_a_run():  # still: it was not finished before it was held
+            break
+        wish(nodes, "free")
     wait(process, on_ray.finished)
     wish(nodes, "lose")
     _, err = process.communicate(timeout=240)
