@@ -15,6 +15,7 @@ from protoreplay.experiments.grid import execute_grid
 from protoreplay.experiments.progress import Progress
 from protoreplay.experiments.run import evaluate, execute
 from protoreplay.experiments.spec import resolve, resolve_grid
+from protoreplay.files import write_whole
 
 SMALL = {"tasks": 4, "epochs": 4, "dim": 8, "samples": 4}
 SPAWNER = multiprocessing.get_context("forkserver")
@@ -120,6 +121,28 @@ def test_continues_after_a_stop_inside_a_task_and_between_its_files(tmp_path, ta
     assert files(tmp_path / "cut") == files(tmp_path / "whole")
     assert [event["task"] for event in RunFolder(tmp_path / "cut").events()] == [1, 2, 3, 4]
     assert not (tmp_path / "cut" / "checkpoint.safetensors").exists()
+
+
+@pytest.mark.parametrize("number", range(6))
+def test_continues_after_a_stop_before_each_file_it_writes(tmp_path, monkeypatch, number):
+    """And whenever it writes, another command may look at the folder."""
+    spec, whole, cut = small(tasks=2), tmp_path / "whole", tmp_path / "cut"
+    config, written = spec.config(spec.stream()), []
+
+    def write(path, content):
+        RunFolder(cut).check(config)
+        if len(written) == number:
+            raise StopError
+        written.append(path.name)
+        write_whole(path, content)
+
+    execute(spec, whole)
+    with monkeypatch.context() as patch:
+        patch.setattr("protoreplay.experiments.folder.write_whole", write)
+        with pytest.raises(StopError):
+            execute(spec, cut)
+    execute(spec, cut)
+    assert files(cut) == files(whole)
 
 
 def test_a_torn_last_event_is_dropped(tmp_path):

@@ -70,10 +70,10 @@ class RunFolder:
             raise BusyError(f"{self.path} is in use by another process: wait for it or choose another --out") from None
 
     def start(self, config: Mapping[str, Any], shots: list[dict[str, Any]]) -> None:
-        """Begin anew: forget what an earlier attempt left, write the draw, then the config."""
+        """Begin anew: forget what an earlier attempt left, write the config, which makes it a run's folder, then the draw."""
         self._forget()
-        write_whole(self._shots, json.dumps(shots).encode())
         write_whole(self._config, (json.dumps(config, indent=2) + "\n").encode())
+        write_whole(self._shots, json.dumps(shots).encode())
 
     def config(self) -> dict[str, Any]:
         """The content of `config.json`."""
@@ -86,8 +86,8 @@ class RunFolder:
             raise UserError(f"{self._config} is not the configuration of a run") from None
 
     def shots(self) -> Any:
-        """The content of `shots.json`."""
-        return json.loads(self._shots.read_text())
+        """The content of `shots.json`, None where it is not there yet."""
+        return json.loads(self._shots.read_text()) if self._shots.exists() else None
 
     def exists(self) -> bool:
         """Whether a run has started here."""
