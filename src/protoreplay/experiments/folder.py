@@ -70,7 +70,7 @@ class RunFolder:
             raise BusyError(f"{self.path} is in use by another process: wait for it or choose another --out") from None
 
     def start(self, config: Mapping[str, Any], shots: list[dict[str, Any]]) -> None:
-        """Begin anew: forget what an earlier attempt left, write the config, which makes it a run's folder, then the draw."""
+        """Begin anew: forget an earlier attempt, write the config, by which others know a run, then the draw."""
         self._forget()
         write_whole(self._config, (json.dumps(config, indent=2) + "\n").encode())
         write_whole(self._shots, json.dumps(shots).encode())
