@@ -36,9 +36,11 @@ CLAIMS = """## What the paper claims, what we measured
 `vpr-paper` is the method of the paper's text, run on ten fixed images of each class; the table is that of
 `protoreplay table RUNS --claims` over the runs recorded here.
 """
+TUNED = "Settings chosen by `protoreplay tune` on validation images of the first two tasks."
 NOTES = {
     "permuted-mnist-full": "All images in each of ten tasks, published strengths; `l2 strength=0` is fine-tuning.",
-    "split-cifar10-tuned": "Settings chosen by `protoreplay tune` on validation images of the first two tasks.",
+    "permuted-mnist-tuned": TUNED,
+    "split-cifar10-tuned": TUNED,
     "split-cifar10-joint-layer": "The same layer with samples of prototypes replayed, and with all images stored.",
 }
 
