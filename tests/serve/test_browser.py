@@ -177,6 +177,7 @@ def test_on_a_phone_by_keyboard_and_with_names_for_everything(browser, photos, t
         assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(22, 25, 29)"
         # From the name by the keyboard alone to the button that learns.
         page.click("nav >> text=Teach")
+        page.locator("#teach-title:focus").wait_for()
         page.locator("#new-class").get_by_label("Name").focus()
         page.locator("#new-class input[type=file]").set_input_files(photos["green"])
         page.keyboard.type("green")
