@@ -66,31 +66,37 @@ def test_ewc_on_two_quadratic_losses_ends_at_the_closed_form():
     point = Point()
     after_first = minimum(point, lambda w: 0.5 * (w - a) @ first @ (w - a))
     torch.testing.assert_close(after_first, a)
-    nothing = {"w": torch.zeros_like(a)}
-    penalty = Quadratic(nothing, nothing).plus({"w": fisher}, {"w": after_first})
+    penalty = Quadratic({"w": torch.zeros_like(a)}, {"w": torch.zeros_like(a)})
+    penalty.absorb({"w": fisher.clone()}, {"w": after_first})
     found = minimum(point, lambda w: 0.5 * (w - b) @ second @ (w - b), penalised(penalty, point, strength))
     expected = torch.linalg.solve(second + strength * fisher.diag(), second @ b + strength * fisher * a)
     torch.testing.assert_close(found, expected)
 
 
 def test_the_sum_of_penalties_is_the_literal_sum_over_tasks():
-    """Value and gradient, with weights that no task, some tasks, or all tasks hold."""
+    """Gradient, and value but for a constant, with weights that no task, some tasks, or all tasks hold."""
     random = torch.Generator().manual_seed(0)
-    network = Network("conv-small", (1, 8, 8), 10, random)
-    merged, value, gradient = Quadratic(no_importance(network), weights(network)), 0.0, no_importance(network)
+    networks = [Network("conv-small", (1, 8, 8), 10, random) for _ in range(2)]
+    merged = Quadratic(no_importance(networks[0]), weights(networks[0]))
+    values, gradients = [0.0, 0.0], [no_importance(network) for network in networks]
     for task in range(6):
-        scale = random_weights(network, random)
+        scale = random_weights(networks[0], random)
         scale = {name: w * (w > 0.1 * task) for name, w in scale.items()}
-        anchor = {name: w - 0.5 for name, w in random_weights(network, random).items()}
-        merged = merged.plus(scale, anchor)
-        for name, weight in weights(network).items():
-            value += 3.5 / 2 * (scale[name].double() * (weight - anchor[name]).double().square()).sum().item()
-            gradient[name] += 3.5 * scale[name] * (weight - anchor[name])
-    for weight in network.parameters():
-        weight.grad = torch.zeros_like(weight)
-    assert merged.pull(network, 3.5) == pytest.approx(value, rel=1e-5)
-    for name, weight in network.named_parameters():
-        torch.testing.assert_close(weight.grad, gradient[name], rtol=1e-4, atol=1e-5)
+        anchor = {name: w - 0.5 for name, w in random_weights(networks[0], random).items()}
+        for number, network in enumerate(networks):
+            for name, weight in weights(network).items():
+                offset = weight - anchor[name]
+                values[number] += 3.5 / 2 * (scale[name].double() * offset.double().square()).sum().item()
+                gradients[number][name] += 3.5 * scale[name] * offset
+        merged.absorb(scale, anchor)
+    found = []
+    for network, gradient in zip(networks, gradients):
+        for weight in network.parameters():
+            weight.grad = torch.zeros_like(weight)
+        found.append(merged.pull(network, 3.5))
+        for name, weight in network.named_parameters():
+            torch.testing.assert_close(weight.grad, gradient[name], rtol=1e-4, atol=1e-5)
+    assert found[0] - found[1] == pytest.approx(values[0] - values[1], rel=1e-3)
 
 
 def test_the_pull_is_the_gradient_of_the_value():
@@ -161,32 +167,43 @@ def test_l2_is_held_by_the_last_task_alone(monkeypatch):
 
 
 def test_ewc_keeps_the_sum_of_all_tasks_terms(monkeypatch):
+    """The gradient it is pulled by in a fourth task is that of the literal sum over the three before."""
     terms = []
-    original = Quadratic.plus
-    monkeypatch.setattr(Quadratic, "plus", lambda self, *term: (terms.append(term), original(self, *term))[1])
+    original = Quadratic.absorb
+
+    def noted(self, *term):
+        terms.append([{name: tensor.detach().clone() for name, tensor in one.items()} for one in term])
+        original(self, *term)
+
+    monkeypatch.setattr(Quadratic, "absorb", noted)
     method = taught("ewc")
     assert len(terms) == 3
     torch.testing.assert_close(vector(method.penalty.importance), sum(vector(scale) for scale, _ in terms))
     torch.testing.assert_close(vector(terms[-1][1]), vector(weights(method.network)))
+    kept = Quadratic(*({n: w.clone() for n, w in one.items()} for one in vars(method.penalty).values()))
     method.learn(TASKS[0])
-    value = sum(
-        (scale[n] * (w - anchor[n]).square()).sum() for scale, anchor in terms[:3] for n, w in terms[3][1].items()
-    )
-    assert value > 0
-    network = method.network
-    reference = Quadratic(no_importance(network), weights(network))
-    for term in terms[:3]:
-        reference = reference.plus(*term)
-    assert reference.pull(network, 2.0) == pytest.approx(value.item(), rel=1e-4)
+    for weight in method.network.parameters():
+        weight.grad = torch.zeros_like(weight)
+    assert kept.pull(method.network, 2.0) > 0
+    now = weights(method.network)
+    expected = {n: sum(2 * scale[n] * (w - anchor[n]) for scale, anchor in terms[:3]) for n, w in now.items()}
+    found = {n: w.grad for n, w in method.network.named_parameters()}
+    torch.testing.assert_close(vector(found), vector(expected), rtol=1e-3, atol=1e-7)
 
 
 @pytest.mark.parametrize("gamma", [1.0, 0.5])
 def test_online_ewc_adds_new_importances_to_decayed_old_ones(monkeypatch, gamma):
     found = []
     original = importance.fisher
-    monkeypatch.setattr("protoreplay.methods.ewc.fisher", lambda *a: (found.append(original(*a)), found[-1])[1])
+
+    def noted(*arguments):
+        result = original(*arguments)
+        found.append(vector(result).clone())
+        return result
+
+    monkeypatch.setattr("protoreplay.methods.ewc.fisher", noted)
     method = taught("online-ewc", 2, gamma=gamma)
-    first, second = (vector(fisher) for fisher in found)
+    first, second = found
     assert first.sum() > 0
     assert second.sum() > 0
     torch.testing.assert_close(vector(method.importance), gamma * first + second)

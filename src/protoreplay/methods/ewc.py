@@ -38,7 +38,7 @@ class EWCConfig(FisherSettings):
 class EWC(LinearMethod[EWCConfig]):
     """Fine-tuning, with a quadratic term for each past task around the weights it ended with.
 
-    The terms are kept as their exact sum: importances, their centre and a constant, however many tasks there were.
+    The terms are kept as their sum, exact but for a constant: importances and their centre, for any number of tasks.
     """
 
     Config = EWCConfig
@@ -56,18 +56,19 @@ class EWC(LinearMethod[EWCConfig]):
         """Train on the task's images with the penalty, then add the task's own term to it."""
         self.see(task)
         self.fit(task, self.optimizer, report, step=penalised(self.penalty, self.network, self.config.strength))
-        self.penalty = self.penalty.plus(fisher_of_task(self, task), weights(self.network))
+        self.penalty.absorb(fisher_of_task(self, task), dict(self.network.named_parameters()))
 
     def tensors(self) -> dict[str, Tensor]:
         """The network, its optimiser and the penalty."""
         penalty = prefixed("importance", self.penalty.importance) | prefixed("anchor", self.penalty.anchor)
-        return super().tensors() | penalty | {"constant": self.penalty.constant}
+        return super().tensors() | penalty
 
     def load_tensors(self, tensors: Mapping[str, Tensor]) -> None:
         """The inverse of `tensors`."""
         super().load_tensors(tensors)
-        here = {name: tensor.to(self.device) for name, tensor in tensors.items()}
-        self.penalty = Quadratic(under("importance", here), under("anchor", here), here["constant"])
+        # A copy: the penalty changes in place.
+        here = {name: tensor.to(self.device, copy=True) for name, tensor in tensors.items()}
+        self.penalty = Quadratic(under("importance", here), under("anchor", here))
 
 
 def fisher_of_task(method: LinearMethod[F], task: Task) -> Weights:

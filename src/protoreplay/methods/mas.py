@@ -57,7 +57,7 @@ class MAS(LinearMethod[MASConfig]):
         self.fit(task, self.optimizer, report, step=penalised(penalty, self.network, self.config.strength))
         index = some(len(task.labels), self.config.importance_images, self.generator("importance", task.position))
         new = sensitivity(self.network, task.images[index].to(self.device), self.classes)
-        self.importance = {name: old + new[name] for name, old in self.importance.items()}
+        self.importance = {name: new[name].add_(old) for name, old in self.importance.items()}
 
     def tensors(self) -> dict[str, Tensor]:
         """The network, its optimiser and the importances."""

@@ -44,7 +44,7 @@ class OnlineEWC(LinearMethod[OnlineEWCConfig]):
         penalty = Quadratic(self.importance, weights(self.network))
         self.fit(task, self.optimizer, report, step=penalised(penalty, self.network, self.config.strength))
         new = fisher_of_task(self, task)
-        self.importance = {name: self.config.gamma * old + new[name] for name, old in self.importance.items()}
+        self.importance = {name: new[name].add_(old, alpha=self.config.gamma) for name, old in self.importance.items()}
 
     def tensors(self) -> dict[str, Tensor]:
         """The network, its optimiser and the importances."""

@@ -1,7 +1,7 @@
 """The quadratic penalty that every regulariser puts on leaving old weights."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import torch
 from pydantic import Field
@@ -14,7 +14,7 @@ from protoreplay.methods.optimizers import descend
 SEARCH: Mapping[str, tuple[float, ...]] = {"lr": (1e-4, 1e-3), "strength": (0.1, 1.0, 10.0, 100.0, 1e3, 1e4, 1e5)}
 """What is tried when a regulariser's settings are tuned."""
 
-BLOCK = 2**17
+BLOCK = 2**15
 
 Weights = dict[str, Tensor]
 """One number for each weight of a network, by the names of its parameters."""
@@ -29,39 +29,30 @@ class PenaltySettings(EncoderSettings):
     """The penalty is `strength / 2 * sum of importance * (weight - anchor) ** 2`."""
 
 
-def _nothing() -> Tensor:
-    return torch.zeros((), dtype=torch.float64)
-
-
 @dataclass(frozen=True)
 class Quadratic:
-    """The function `sum of importance * (weight - anchor) ** 2 + constant` of a network's weights.
+    """The function `sum of importance * (weight - anchor) ** 2` of a network's weights.
 
     Attributes:
         importance: of each weight, not negative; a tensor of one number stands for all weights of its parameter.
         anchor: where each weight's term is least.
-        constant: of no dimension, float64.
     """
 
     importance: Weights
     anchor: Weights
-    constant: Tensor = field(default_factory=_nothing)
 
     @torch.no_grad()
-    def plus(self, importance: Weights, anchor: Weights) -> "Quadratic":
-        """The exact sum with another one: a sum of parabolas is a parabola around their weighted mean, and a constant.
+    def absorb(self, importance: Weights, anchor: Mapping[str, Tensor]) -> None:
+        """Become the sum with another one, but for a constant: parabolas sum to one around their weighted mean.
 
-        So any number of past tasks takes the room and the time of one.
+        So any number of past tasks takes the room and the time of one. It is done in place, and `importance` is used
+        up: fresh memory takes longer than the arithmetic.
         """
-        merged, anchors, constant = {}, {}, self.constant
-        for name, old in self.importance.items():
-            merged[name] = old + importance[name]
+        for name, held in self.importance.items():
+            held += importance[name]
             # Where neither has any importance the share is 0 / 0, and any anchor is right.
-            share = (importance[name] / merged[name]).nan_to_num_(nan=1.0)
-            anchors[name] = self.anchor[name].lerp(anchor[name], share)
-            offset = anchor[name] - self.anchor[name]
-            constant = constant + torch.dot(share.mul_(old).mul_(offset).flatten(), offset.flatten())
-        return Quadratic(merged, anchors, constant)
+            share = importance[name].div_(held).nan_to_num_(nan=1.0)
+            self.anchor[name].lerp_(anchor[name], share)
 
     def holds(self) -> bool:
         """Whether any weight has importance: before the first task is over none has."""
@@ -74,7 +65,7 @@ class Quadratic:
         In closed form, because autograd would take several times as long for the same numbers, and in blocks, so that
         what stands between the weights and their gradients never leaves the processor's cache.
         """
-        value = self.constant
+        value = torch.zeros((), dtype=torch.float64)
         for name, weight in network.named_parameters():
             assert weight.grad is not None
             weight.grad = weight.grad.contiguous()
