@@ -133,10 +133,10 @@ def test_distances_to_samples_that_are_never_kept(trained, weighted, draws):
     x = torch.randn(4, 3, 8, generator=random, requires_grad=True)
     y = Gaussian(torch.randn(5, 8, generator=random), torch.randn(5, 8, generator=random))
     weight = (-y.logvar).exp() if weighted else None
-    noise = torch.randn(4, 5 if draws is None else 3, 8, generator=torch.Generator().manual_seed(1))
+    noise = torch.randn(4, 5 if draws is None else 3, 8, generator=random)
     expected = squared_distances(x, y.sample(noise if draws is None else noise[:, draws]), weight)
     given = Gaussian(y.mean.requires_grad_(trained), y.logvar)
-    found = sampled_squared_distances(x, given, torch.Generator().manual_seed(1), weight, draws)
+    found = sampled_squared_distances(x, given, noise.clone(), weight, draws)
     torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
     gradients = [torch.autograd.grad(each.sqrt().sum(), x)[0] for each in (found, expected)]
     torch.testing.assert_close(*gradients, rtol=1e-4, atol=1e-5)

@@ -103,22 +103,20 @@ def expected_squared_distances(x: Gaussian, y: Gaussian, weight: Tensor | None =
 
 
 def sampled_squared_distances(
-    x: Tensor, y: Gaussian, generator: torch.Generator, weight: Tensor | None = None, draws: Tensor | None = None
+    x: Tensor, y: Gaussian, noise: Tensor, weight: Tensor | None = None, draws: Tensor | None = None
 ) -> Tensor:
     """`squared_distances` between sample z of something and sample z of `y`.
 
     Args:
         x: samples, Z x N x D.
         y: K x D.
-        generator: of the CPU; draws the samples of `y`.
+        noise: of the samples of `y`, Z x K x D, and used up.
         weight: None or K x D.
-        draws: None, or int64, K, from 0 up: rows of `y` with the same number share their noise.
+        draws: None, or int64, K: the row of `noise` that each row of `y` takes; several may share one.
 
     Returns:
         Z x N x K.
     """
-    rows, dim = y.mean.shape
-    noise = torch.randn(len(x), rows if draws is None else int(draws.max()) + 1, dim, generator=generator).to(x.device)
     if draws is not None:
         noise = noise.index_select(1, draws)
     if y.mean.requires_grad or y.logvar.requires_grad:

@@ -110,6 +110,19 @@ def test_fused_gradient_is_the_mean_of_the_single_ones(monkeypatch, group, recal
     torch.testing.assert_close(fused[0], single.mean(0), rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.parametrize("samples", [1, 4, 5])
+def test_fused_noise_comes_in_pairs_of_normal_numbers(samples):
+    noise = vpr(samples=samples, dim=4000, fused=True)._noise(3, torch.Generator().manual_seed(0))
+    drawn = (samples + 1) // 2
+    assert noise.shape == (samples, 3, 4000)
+    assert torch.equal(noise[drawn:], -noise[: samples - drawn])
+    assert noise[:drawn].flatten(1).corrcoef().allclose(torch.eye(drawn), atol=0.05)
+    assert noise.flatten(1).mean(1).abs().max() < 0.05
+    assert noise.flatten(1).std(1).sub(1).abs().max() < 0.05
+    free = vpr(samples=samples, dim=4000)._noise(3, torch.Generator().manual_seed(0))
+    assert free.flatten(1).corrcoef().allclose(torch.eye(samples), atol=0.05)
+
+
 def test_replay_loss_is_the_cross_entropy_of_known_images_among_each_set():
     """By the definition, one image and one stored set at a time; an image is met only where its class was known."""
     method = taught(4, expectation="closed-form", fused=True, budget=10)

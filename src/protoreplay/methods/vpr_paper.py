@@ -1,5 +1,6 @@
 """Variational Prototype Replays as in the text of its paper (METHOD section 1), with every choice as a setting."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
@@ -38,7 +39,7 @@ from protoreplay.prototypes import (
     squared_distances,
 )
 
-GROUP = 2**18
+GROUP = 2**19
 """Past tasks are computed at once up to this many distances: enough to fill the processor, little memory."""
 
 
@@ -65,7 +66,8 @@ class VPRPaperConfig(MemorySettings):
     """Replay after every k-th step on new images (paper: 1)."""
     fused: bool = False
     """One optimiser step on the mean of all past tasks' replay losses, instead of one step each (paper). Samples of an
-    image, and the noise of a class's prototypes, may then be shared by several past tasks."""
+    image, and the noise of a class's prototypes, may then be shared by several past tasks, and noise comes in pairs of
+    opposite sign, which changes no sample's distribution."""
     recall: Literal["both", "mean", "variance"] = "both"
     """What replay brings back: samples of mean and variance (paper), the means alone, the log-variances alone."""
     old_prototypes: Literal["re-embedded", "kept"] = "re-embedded"
@@ -227,10 +229,21 @@ class VPRPaper(Method[VPRPaperConfig]):
         if self.config.expectation == "closed-form":
             return torch.cat([expected_squared_distances(x, y, weight) for y in sets], -1)[None]
         xs = x.sample(self._noise(len(x.mean), random))
-        return torch.cat([sampled_squared_distances(xs, y, random, weight, draws) for y in sets], -1)
+        distances = []
+        for y in sets:
+            noise = self._noise(len(y.mean) if draws is None else int(draws.max()) + 1, random)
+            distances.append(sampled_squared_distances(xs, y, noise, weight, draws))
+        return torch.cat(distances, -1)
 
     def _noise(self, rows: int, random: torch.Generator) -> Tensor:
-        return torch.randn(self.config.samples, rows, self.config.dim, generator=random).to(self.device)
+        """Of Z samples, Z x rows x D; where replay is fused, in pairs: drawing it takes longer than what it is for."""
+        samples = self.config.samples
+        if not self.config.fused:
+            return torch.randn(samples, rows, self.config.dim, generator=random).to(self.device)
+        noise = torch.empty(samples, rows, self.config.dim)
+        drawn = noise[: math.ceil(samples / 2)].normal_(generator=random)
+        torch.neg(drawn[: samples // 2], out=noise[len(drawn) :])
+        return noise.to(self.device)
 
     def _scores(self, squared: Tensor) -> Tensor:
         return (squared.sqrt() if self.config.distance == "norm" else squared) * (-1 / self.config.tau)
