@@ -1,6 +1,8 @@
 """What choices inside vpr are worth, on validation streams of split-cifar10: prints the table of docs/vpr-choices.md.
 
-python tools/vpr_choices.py [SEEDS]          (PROTOREPLAY_DATA has cifar10; five minutes a seed on one thread)
+python tools/vpr_choices.py [SEEDS [WORD]]   (PROTOREPLAY_DATA has cifar10; five minutes a seed on one thread)
+
+With a word, only the choices whose names have it.
 """
 
 import sys
@@ -28,6 +30,8 @@ CHOICES: dict[str, list[tuple[str, dict[str, Any], dict[str, Any]]]] = {
         ("threshold 0", {}, {"THRESHOLD": 0.0}),
         ("threshold 0.5", {}, {"THRESHOLD": 0.5}),
         ("threshold 1.25", {}, {"THRESHOLD": 1.25}),
+        ("threshold 0.5, 240 filters", {"filters": 240}, {"THRESHOLD": 0.5}),
+        ("threshold 0.7, 240 filters", {"filters": 240}, {"THRESHOLD": 0.7}),
         ("2 x 2 fields", {}, {"GRID": 2, "FIELD_WIDTH": 240}),
         ("4 x 4 fields", {}, {"GRID": 4, "FIELD_WIDTH": 80}),
         ("60 directions in a field", {}, {"FIELD_WIDTH": 60}),
@@ -83,12 +87,15 @@ def measured(seeds: int, settings: dict[str, Any], constants: dict[str, Any]) ->
 def main() -> None:
     torch.set_num_threads(1)
     seeds = int(sys.argv[1]) if len(sys.argv) > 1 else 5
+    word = sys.argv[2] if len(sys.argv) > 2 else ""
     used = measured(seeds, {}, {})
     print("| | avg | final | difference, with its standard error |\n|---|---|---|---|")
     print(f"| **what is used** | {used[:, 0].mean():.1f} | {used[:, 1].mean():.1f} | |", flush=True)
     for part, choices in CHOICES.items():
-        print(f"| *{part}* | | | |")
-        for name, settings, constants in choices:
+        wanted = [choice for choice in choices if word in choice[0]]
+        if wanted:
+            print(f"| *{part}* | | | |")
+        for name, settings, constants in wanted:
             found = measured(seeds, settings, constants)
             mean, error = (found - used).mean(0), (found - used).std(0) / seeds**0.5
             difference = " / ".join(f"{m:+.1f} ± {e:.1f}" for m, e in zip(mean, error, strict=True))

@@ -29,13 +29,14 @@ Features = npt.NDArray[np.float32]
 class Preprocessing:
     """What happens to a photo before the network: its central square at `size`, then `(pixel - mean) / std`.
 
-    `readout` says which of the network's numbers are the features.
+    `readout` says which of the network's numbers are the features, `shrunk` how larger photos come to that size.
     """
 
     size: int
     mean: tuple[float, ...]
     std: tuple[float, ...]
     readout: str = "output"
+    shrunk: str = "area averages"
 
 
 class Encoder:

@@ -18,22 +18,21 @@ from protoreplay.errors import UserError
 T = TypeVar("T")
 R = TypeVar("R")
 
-# Lanczos, because it keeps the most detail without aliasing at ratios that are not whole, such as 84 to 32.
-FILTER = Image.Resampling.LANCZOS
 
 
-def decode(file: Path | BinaryIO, *sizes: int, detail: int = 2) -> list[npt.NDArray[np.uint8]]:
+def decode(file: Path | BinaryIO, *sizes: int, fast: bool = False) -> list[npt.NDArray[np.uint8]]:
     """The picture upright, its central square, at each of `sizes`: uint8, 3 x size x size.
 
-    Large JPEGs are decoded at a fraction of their size, but at least `detail` times the largest asked for. A
+    Large JPEGs are decoded at a fraction of their size, but at least twice the largest asked for, or, `fast`, that. A
     `UserError` for what is not a picture, or has so many pixels that it can only be meant to fill the memory.
     """
+    least = max(sizes) if fast else 2 * max(sizes)
     try:
         with Image.open(file, formats=_formats()) as image:
-            image.draft(None, (detail * max(sizes), detail * max(sizes)))
+            image.draft(None, (least, least))
             ImageOps.exif_transpose(image, in_place=True)
             picture = _to_rgb(image)
-        return [square(picture, size) for size in sizes]
+        return [square(picture, size, fast) for size in sizes]
     except UnidentifiedImageError:
         raise UserError("not a picture of a known format") from None
     except Image.DecompressionBombError:
@@ -43,9 +42,15 @@ def decode(file: Path | BinaryIO, *sizes: int, detail: int = 2) -> list[npt.NDAr
         raise UserError(f"unreadable ({why or type(error).__name__})") from None
 
 
-def square(picture: Image.Image, size: int) -> npt.NDArray[np.uint8]:
-    """The central square of an RGB picture, uint8, 3 x size x size."""
-    return np.asarray(ImageOps.fit(picture, (size, size), FILTER)).transpose(2, 0, 1)
+def square(picture: Image.Image, size: int, fast: bool = False) -> npt.NDArray[np.uint8]:
+    """The central square of an RGB picture, uint8, 3 x size x size.
+
+    Lanczos keeps the most detail without aliasing at ratios that are not whole, such as 84 to 32. `fast` shrinks by
+    area averages, in a third of the time.
+    """
+    shrinks = min(picture.size) > size
+    chosen = Image.Resampling.BOX if fast and shrinks else Image.Resampling.LANCZOS
+    return np.asarray(ImageOps.fit(picture, (size, size), chosen)).transpose(2, 0, 1)
 
 
 def in_threads(work: Callable[[T], R], items: Iterable[T], done: Callable[[int], None]) -> list[R]:

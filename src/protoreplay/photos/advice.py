@@ -96,7 +96,7 @@ def misplaced(model: Model, taught: Mapping[str, tuple[Sequence[str], Floats]]) 
     features = np.concatenate([features for _, features in taught.values()])
     means = np.stack([member.mean for member in members])
     distances, _ = left_out(members, means, weights(*shared_scatter(members)), features, owners)
-    probabilities = softmax((-distances / (2 * model.head.calibration.temperature)).astype(np.float32))
+    probabilities = softmax((-distances).astype(np.float32), 2 * model.head.calibration.temperature)
     found = []
     for photo, owner, row in zip(photos, owners, probabilities, strict=True):
         best = int(row.argmax())

@@ -81,7 +81,7 @@ class Head:
 
     def probabilities(self, nearness: Singles) -> Singles:
         """N x K, calibrated: of photos given 80 %, about 80 % are right."""
-        return softmax(nearness / np.float32(2 * self.calibration.temperature))
+        return softmax(nearness, 2 * self.calibration.temperature)
 
     def threshold(self, false_alarms: float) -> float:
         """The familiarity below which a photo is refused, so that this share of photos of known classes is."""
@@ -107,9 +107,12 @@ def familiarity(nearness: Singles | Floats, from_centre: Singles | Floats) -> np
     return nearness.max(1) - (1 - BACKGROUND) * from_centre  # type: ignore[no-any-return]
 
 
-def softmax(scores: Singles) -> Singles:
-    """Over the last axis."""
-    scores = np.exp(scores - scores.max(-1, keepdims=True))
+def softmax(scores: Singles, scale: float) -> Singles:
+    """Of `scores / scale` over the last axis."""
+    # In one piece of memory: with thousands of classes, fresh memory takes longer than the arithmetic.
+    scores = scores - scores.max(-1, keepdims=True)
+    scores /= np.float32(scale)
+    np.exp(scores, out=scores)
     scores /= scores.sum(-1, keepdims=True)
     return scores
 
