@@ -19,7 +19,6 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
-
 def decode(file: Path | BinaryIO, *sizes: int, fast: bool = False) -> list[npt.NDArray[np.uint8]]:
     """The picture upright, its central square, at each of `sizes`: uint8, 3 x size x size.
 
