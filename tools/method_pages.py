@@ -31,7 +31,7 @@ def generated(names: list[str]) -> str:
         for key, field in fields.items():
             values = " | ".join(f"`{getattr(config, key)}`" for config in configs)
             lines.append(f"| `{key}` | {values} | {' '.join((field.description or '').split())} |")
-        lines += ["", "A protocol may prescribe others: `protoreplay protocols show PROTOCOL`, METHOD section 3."]
+        lines += ["", "A protocol may prescribe others: `protoreplay protocols show PROTOCOL`."]
     else:
         lines += ["None."]
     lines += [line for name in names for line in tuned(name)]

@@ -141,7 +141,7 @@ class StreamSettings(Settings):
     """What can be changed of any stream."""
 
     shots: Annotated[int, Field(ge=1)] | Literal["all"] = 10
-    """Training images per class and task (METHOD: 10), or `all` there are."""
+    """Training images per class and task (published: 10), or `all` there are."""
     first_shots: Annotated[int, Field(ge=1)] | Literal["same", "all"] = "same"
     """Training images per class in the first task: a number, `same` as later, or `all` there are."""
     tasks: Annotated[int, Field(ge=1)] | Literal["all"] = "all"

@@ -86,9 +86,9 @@ class EncoderSettings(AugmentationSettings):
     encoder: EncoderName = "conv-small"
     """The network's trunk; the protocol prescribes it, so that all methods share it."""
     epochs: int = Field(50, ge=0)
-    """Passes over the images of a task (METHOD section 3: 50)."""
+    """Passes over the images of a task (published: 50)."""
     batch_size: int = Field(128, ge=2)
-    """Images per step at most (METHOD section 3: 128)."""
+    """Images per step at most (published: 128)."""
     # Written down only where it is not the default: a run of before there was a choice is still the same run.
     max_steps: Annotated[int, Field(ge=1)] | Literal["all"] = Field("all", exclude_if=lambda wanted: wanted == "all")
     """Steps per task at most: a task of many images is then not trained on for all its `epochs` (ours)."""
@@ -98,9 +98,9 @@ class MemorySettings(EncoderSettings):
     """Settings of methods that keep images."""
 
     lr: float = Field(1e-3, gt=0)
-    """Adam's learning rate (METHOD section 3, split-cifar10: 1e-3)."""
+    """Adam's learning rate (published for split-cifar10: 1e-3)."""
     budget: int = Field(10, ge=0)
-    """Images that are kept (METHOD section 3, split-cifar10: 10)."""
+    """Images that are kept (published for split-cifar10: 10)."""
     budget_per: BudgetPer = "run"
     """Whether the budget is shared by all classes or granted to each class of each task."""
 

@@ -32,7 +32,7 @@ class EWCConfig(FisherSettings):
 
     strength: float = Field(600.0, ge=0)
     """The penalty is `strength / 2 * sum over past tasks and weights of fisher * (weight - weight after the task) ** 2`
-    (METHOD section 3, split-cifar10: 600)."""
+    (published for split-cifar10: 600)."""
 
 
 class EWC(LinearMethod[EWCConfig]):

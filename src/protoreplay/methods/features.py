@@ -21,7 +21,7 @@ class FeatureSettings(Settings):
     features: Literal["pixels", "random", "encoder"] = "pixels"
     """Raw pixels, random convolutions, or the trunk of the untrained encoder; the last two of unit length."""
     filters: int = Field(800, ge=1)
-    """Number of random filters (METHOD section 4: 800)."""
+    """Number of random filters (ours: 800)."""
     encoder: EncoderName = "conv-small"
     """The trunk of `encoder` features; the protocol prescribes it."""
 

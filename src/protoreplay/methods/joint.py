@@ -18,7 +18,7 @@ class JointConfig(EncoderSettings):
     epochs: int = Field(200, ge=0)
     """Passes over all images (ours: on split-digits' validation images 200 gain 5 points over 50, 500 no more)."""
     lr: float = Field(1e-3, gt=0)
-    """Adam's learning rate (METHOD section 3, split-cifar10: 1e-3)."""
+    """Adam's learning rate (published for split-cifar10: 1e-3)."""
 
 
 class Joint(LinearMethod[JointConfig]):

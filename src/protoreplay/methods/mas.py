@@ -27,8 +27,8 @@ class MASConfig(PenaltySettings):
     """Settings of MAS."""
 
     strength: float = Field(1.0, ge=0)
-    """The penalty is `strength / 2 * sum of importance * (weight - weight after the task before) ** 2` (METHOD section
-    3, split-cifar10: 1)."""
+    """The penalty is `strength / 2 * sum of importance * (weight - weight after the task before) ** 2`
+    (published for split-cifar10: 1)."""
     importance_images: Annotated[int, Field(ge=1)] | Literal["all"] = "all"
     """Images of the task that importances are averaged over, drawn at random where there are more (ours)."""
 

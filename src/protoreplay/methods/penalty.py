@@ -24,7 +24,7 @@ class PenaltySettings(EncoderSettings):
     """Settings of every regulariser."""
 
     lr: float = Field(1e-3, gt=0)
-    """Adam's learning rate (METHOD section 3, split-cifar10: 1e-3); its moments go on from task to task."""
+    """Adam's learning rate (published for split-cifar10: 1e-3); its moments go on from task to task."""
     strength: float = Field(1.0, ge=0)
     """The penalty is `strength / 2 * sum of importance * (weight - anchor) ** 2`."""
 

@@ -14,7 +14,7 @@ from protoreplay.settings import unknown
 
 PRESETS = ("published", "tuned")
 
-# METHOD section 3: learning rate / strength of permuted-mnist, split-cifar10, split-mini-imagenet.
+# As published: learning rate / strength of permuted-mnist, split-cifar10, split-mini-imagenet.
 _LEARNING_RATES = {"sgd": (1e-3, 1e-2, 1e-3)}
 _STRENGTHS = {
     "l2": (0.02, 100, 100),

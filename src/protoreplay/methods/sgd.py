@@ -15,7 +15,7 @@ class SGDConfig(EncoderSettings):
     """Settings of fine-tuning."""
 
     lr: float = Field(1e-2, gt=0)
-    """Learning rate of plain SGD, without momentum (METHOD section 3, split-cifar10: 1e-2)."""
+    """Learning rate of plain SGD, without momentum (published for split-cifar10: 1e-2)."""
 
 
 class SGD(LinearMethod[SGDConfig]):

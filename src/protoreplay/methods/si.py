@@ -25,8 +25,8 @@ class SIConfig(PenaltySettings):
     """Settings of SI."""
 
     strength: float = Field(600.0, ge=0)
-    """The penalty is `strength / 2 * sum of importance * (weight - weight after the task before) ** 2` (METHOD section
-    3, split-cifar10: 600)."""
+    """The penalty is `strength / 2 * sum of importance * (weight - weight after the task before) ** 2`
+    (published for split-cifar10: 600)."""
     xi: float = Field(0.1, gt=0)
     """Keeps the importance of a weight that hardly moved finite (Zenke et al. 2017: 0.1)."""
 

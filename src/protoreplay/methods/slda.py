@@ -20,7 +20,7 @@ class SLDAConfig(FeatureSettings):
     """Raw pixels, random convolutions, or the trunk of the untrained encoder, which all methods share."""
     shrinkage: float = Field(0.5, gt=0, le=1)
     """The covariance is `(1 - shrinkage)` times the one seen plus `shrinkage` times its mean eigenvalue in every
-    direction (METHOD section 5: equal parts)."""
+    direction (ours: equal parts)."""
 
 
 class SLDA(Method[SLDAConfig]):

@@ -28,7 +28,7 @@ CALIBRATED = 50
 
 
 class VPRConfig(AugmentationSettings):
-    """Settings of VPR; all of them ours, chosen on validation streams (METHOD section 5)."""
+    """Settings of VPR; all of them ours, chosen on validation streams."""
 
     body: Literal["dictionary", "pixels"] = "dictionary"
     """A dictionary of patches of the first task's images, or square roots of pixels where pixels have no neighbours."""

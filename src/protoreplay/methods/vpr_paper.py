@@ -1,4 +1,4 @@
-"""Variational Prototype Replays as in the text of its paper (METHOD section 1), with every choice as a setting."""
+"""Variational Prototype Replays as in the text of its paper, with every choice as a setting."""
 
 import math
 from collections.abc import Mapping
@@ -47,7 +47,7 @@ class VPRPaperConfig(MemorySettings):
     """Settings of the paper's form; "paper" names where a default comes from, "ours" what the paper leaves open."""
 
     lr: float = Field(1e-3, gt=0)
-    """Adam's learning rate (METHOD section 3, split-cifar10: 1e-3); its moments start anew with each task (ours)."""
+    """Adam's learning rate (published for split-cifar10: 1e-3); its moments start anew with each task (ours)."""
     dim: int = Field(500, ge=1)
     """Latent dimension (paper, CIFAR-10: 500)."""
     samples: int = Field(50, ge=1)

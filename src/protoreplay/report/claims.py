@@ -1,4 +1,4 @@
-"""The paper's claims about split-cifar10 (METHOD section 1), each held against the runs of a folder.
+"""The paper's claims about split-cifar10, each held against the runs of a folder.
 
 A claim is a range for one quantity of ours. It holds where the 95 % interval of that quantity lies inside the range,
 does not hold where it lies outside, and is undecided in between.
