@@ -130,13 +130,16 @@ def _add_layer(
         weight.addmm_(gradient.mT, magnitude(x))
         bias += gradient.sum(0)
     elif isinstance(layer, nn.Conv2d) and _is_plain(layer):
-        # Windows along a row, not whole patches: a fifth of the copying for a kernel of five rows.
+        # Windows along a row, not whole patches: a fifth of the copying for a kernel of five rows. Channels lie last in
+        # memory, so each window is copied in one piece.
         (down, right), height = layer.kernel_size, gradient.shape[2]
         top, left = (int(size) for size in layer.padding)
-        windows = functional.pad(x, (left, left, top, top)).unfold(3, right, 1).permute(0, 2, 3, 1, 4).flatten(3)
+        padded = functional.pad(x, (left, left, top, top)).movedim(1, -1)
+        windows = padded.unfold(2, right, 1).mT.flatten(3).contiguous()
+        at_places = gradient.movedim(1, -1).flatten(1, 2).mT
         for row in range(down):
-            per_image = gradient.flatten(2) @ windows[:, row : row + height].flatten(1, 2)
-            weight[:, :, row] += magnitude(per_image).sum(0).view(-1, layer.in_channels, right)
+            per_image = at_places @ windows[:, row : row + height].flatten(1, 2)
+            weight[:, :, row] += magnitude(per_image).sum(0).view(-1, right, layer.in_channels).mT
         bias += magnitude(gradient.sum((2, 3))).sum(0)
     else:
         raise TypeError(f"no per-image gradients of {layer}")
