@@ -151,14 +151,14 @@ class Classifier:
 
     def predict(self, photos: Iterable[Photo], top: int = 3, timings: Timings | None = None) -> Iterator[Answer]:
         """What each photo shows, in order, as a stream; all from the state at the call."""
-        return answer(self.embed(photos, timings=timings), self.model, top)
+        return answer(self.embed(photos, timings=timings, keys=False), self.model, top)
 
     def embed(
-        self, photos: Iterable[Photo], thumbnails: bool = False, timings: Timings | None = None
+        self, photos: Iterable[Photo], thumbnails: bool = False, timings: Timings | None = None, keys: bool = True
     ) -> Iterator[Embedded]:
         """Features of photos, in order, as a stream."""
         if not self.cache:
-            yield from embed(self.encoder, photos, None, thumbnails, timings)
+            yield from embed(self.encoder, photos, None, thumbnails, timings, keys=keys)
             return
         with FeatureCache(self.encoder.fingerprint) as cache:
             for number, one in enumerate(embed(self.encoder, photos, cache, thumbnails, timings), 1):

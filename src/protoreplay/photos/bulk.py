@@ -122,7 +122,7 @@ def answer_chunk(
     state = modelfile.loads(model, "the model")
     network = encoders.get(encoder)
     encoders.same(state.fingerprint, network.fingerprint, (state.encoder, network.name))
-    embedded = embed(network, map(Path, photos), threads=threads)
+    embedded = embed(network, map(Path, photos), threads=threads, keys=False)
     lines = [output.FORMATS[format](one) + "\n" for one in answer(embedded, state)]
     write_whole(path, "".join(lines).encode("utf-8", "backslashreplace"))
 

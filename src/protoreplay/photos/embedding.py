@@ -41,7 +41,7 @@ class Embedded:
 
     Attributes:
         name: the file's path, or the photo's number.
-        key: the first eight bytes of the SHA-256 of its content.
+        key: the first eight bytes of the SHA-256 of its content, where asked for.
         features: D; None where it could not be read.
         error: why not, in one line.
         thumbnail: a small JPEG, where asked for.
@@ -76,6 +76,7 @@ def embed(
     thumbnails: bool = False,
     timings: Timings | None = None,
     threads: int | None = None,
+    keys: bool = True,
 ) -> Iterator[Embedded]:
     """What became of each photo, in order, as soon as it and all before it are done.
 
@@ -86,10 +87,11 @@ def embed(
         thumbnails: also make a small picture of each.
         timings: added to.
         threads: the machine's cores if left out.
+        keys: by which photos are told apart; answering needs none.
     """
     threads = threads or available_cores()
     batch = max(1, min(16, BATCH_PIXELS // encoder.size**2))
-    work = functools.partial(_chunk, encoder, cache, thumbnails, timings or Timings())
+    work = functools.partial(_chunk, encoder, cache, thumbnails, timings or Timings(), keys or cache is not None)
     numbered = enumerate(photos)
     waiting: collections.deque[Future[list[Embedded]]] = collections.deque()
     with ThreadPoolExecutor(threads) as pool:
@@ -126,6 +128,7 @@ def _chunk(
     cache: FeatureCache | None,
     thumbnails: bool,
     timings: Timings,
+    hashed: bool,
     photos: Sequence[tuple[int, Photo]],
 ) -> list[Embedded]:
     started = time.thread_time()
@@ -136,7 +139,7 @@ def _chunk(
         name = str(photo) if isinstance(photo, Path) else f"photo {number + 1}"
         try:
             content = _content(photo)
-            digest = hashlib.sha256(content).digest()
+            digest = hashlib.sha256(content).digest() if hashed else b""
             features = cache.get(digest) if cache else None
             small = b""
             if features is None or thumbnails:
