@@ -101,6 +101,7 @@ for name in ${photos[@]:+"${photos[@]}"}; do
     fi
 done
 timed step python benchmarks/step.py "${step[@]}"
+timed regularisers python benchmarks/regularisers.py
 timed run python benchmarks/run.py "${whole[@]}"
 if [ "$target" = results ]; then
     python tools/results_page.py
