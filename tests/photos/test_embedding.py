@@ -73,6 +73,13 @@ def test_files_bytes_and_pixels_are_the_same_photo(tiny, tmp_path):
     assert file.key == raw.key != array.key
 
 
+def test_who_asks_for_no_keys_gets_the_same_features_without(tiny):
+    with_keys, without = (list(embedding.embed(encoder.get(tiny), arrays(3), keys=wanted)) for wanted in (True, False))
+    assert len({one.key for one in with_keys}) == 3
+    assert [one.key for one in without] == [0, 0, 0]
+    assert all(np.array_equal(one.features, other.features) for one, other in zip(with_keys, without))
+
+
 @pytest.mark.parametrize(
     ("photo", "error"),
     [
