@@ -1,7 +1,7 @@
 """What the photo classifier's choices are worth, on CIFAR-10's training images; prints the tables of docs/photos.md.
 
 python tools/photo_choices.py          (PROTOREPLAY_DATA has cifar10 and mnist; some minutes the first time)
-python tools/photo_choices.py adapt    the network's last stage fine-tuned on what is taught (a quarter of an hour)
+python tools/photo_choices.py adapt    the network's last stage fine-tuned on what is taught (some minutes)
 python tools/photo_choices.py shrink   ways of shrinking photos, on mini-ImageNet's training images (five minutes)
 """
 
