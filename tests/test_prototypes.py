@@ -8,11 +8,13 @@ from torch.profiler import ProfilerActivity, profile
 
 from protoreplay.prototypes import (
     Gaussian,
+    Landmarks,
     PrototypeBank,
     class_probabilities,
     common_noise_squared_distances,
     expected_squared_distances,
     group_means,
+    moments,
     sampled_squared_distances,
     squared_distances,
 )
@@ -91,6 +93,73 @@ def test_gradient_is_that_of_the_definition(weighted):
     x, y, weight = (t.double().requires_grad_() for t in random_tensors(1, 4, 3, 6))
     inputs = (x, y, weight) if weighted else (x, y)
     assert torch.autograd.gradcheck(lambda *args: squared_distances(*args).sqrt(), inputs)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_an_image_far_away_hides_no_small_distance(weighted):
+    """What counts as rounding is measured by the terms that cancel, not by other images."""
+    x, y, weight = random_tensors(4, 2, 3, 20)
+    x[0], x[1] = y[1] + 0.01, 1e4
+    weight = weight if weighted else None
+    expected = brute_force(x, y, weight)
+    torch.testing.assert_close(squared_distances(x, y, weight).double(), expected, rtol=1e-2, atol=0)
+
+
+def test_no_images_have_no_distances():
+    x, y, weight = random_tensors(0, 0, 3, 5)
+    assert squared_distances(x, y, weight).shape == (0, 3)
+    assert expected_squared_distances(Gaussian(x, x), Gaussian(y, y)).shape == (0, 3)
+
+
+def random_gaussians(seed, n, k, d, offset=0.0, dtype=torch.float32):
+    x, y, weight = random_tensors(seed, n, k, d, offset=offset)
+    random = torch.Generator().manual_seed(seed + 1)
+    logvars = (torch.randn(rows, d, generator=random) for rows in (n, k))
+    x, y, x_logvar, y_logvar, weight = (t.to(dtype) for t in (x, y, *logvars, weight))
+    return Gaussian(x, x_logvar), Gaussian(y, y_logvar), weight
+
+
+@settings(deadline=None, max_examples=40)
+@given(shapes, st.integers(0, 2**32), st.booleans(), st.sampled_from([0.0, 5.0]))
+def test_expected_distances_are_those_of_the_means_plus_both_variances(shape, seed, weighted, offset):
+    x, y, weight = random_gaussians(seed, *shape, offset)
+    weight = weight if weighted else None
+    scale = torch.ones_like(y.mean) if weight is None else weight
+    variances = ((x.logvar.exp()[:, None] + y.logvar.exp()) * scale).sum(-1)
+    expected = brute_force(x.mean, y.mean, weight) + variances
+    torch.testing.assert_close(expected_squared_distances(x, y, weight).double(), expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_landmarks_give_the_same_distances_from_any_centre(weighted):
+    x, y, weight = random_gaussians(0, 4, 3, 6, dtype=torch.float64)
+    weight = weight if weighted else None
+    expected = expected_squared_distances(x, y, weight)
+    for centre in (torch.zeros(6), torch.randn(6, generator=torch.Generator().manual_seed(1))):
+        found = Landmarks.of(y, centre, weight).squared_distances(moments(x, centre))
+        torch.testing.assert_close(found, expected, rtol=1e-12, atol=0)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_gradient_of_expected_distances_is_that_of_the_definition(weighted):
+    x, y, weight = random_gaussians(0, 4, 3, 6, dtype=torch.float64)
+    inputs = [t.requires_grad_() for t in (*x, *y, *([weight] if weighted else []))]
+
+    def distances(x_mean, x_logvar, y_mean, y_logvar, *weight):
+        return expected_squared_distances(Gaussian(x_mean, x_logvar), Gaussian(y_mean, y_logvar), *weight).sqrt()
+
+    assert torch.autograd.gradcheck(distances, inputs)
+
+
+def test_coincident_gaussians_without_variance_have_a_finite_gradient():
+    mean, _, _ = random_tensors(0, 4, 4, 500)
+    logvar = torch.full_like(mean, -70.0)
+    x = mean.clone().requires_grad_()
+    squared = expected_squared_distances(Gaussian(x, logvar), Gaussian(mean, logvar))
+    assert (squared.diagonal() == 0).all()
+    squared.sqrt().sum().backward()
+    assert x.grad.isfinite().all()
+    assert x.grad.abs().max() > 0
 
 
 @pytest.mark.parametrize("weighted", [False, True])

@@ -9,6 +9,7 @@ from typing import NamedTuple, Self
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 
 class Gaussian(NamedTuple):
@@ -66,7 +67,7 @@ def group_means(gaussian: Gaussian, groups: Tensor, count: int) -> Gaussian:
     Returns:
         K x D.
     """
-    weights = torch.nn.functional.one_hot(groups, count).to(gaussian.mean.dtype)
+    weights = functional.one_hot(groups, count).to(gaussian.mean.dtype)
     weights = (weights / weights.sum(0)).T
     return Gaussian(weights @ gaussian.mean, weights @ gaussian.logvar)
 
@@ -83,7 +84,49 @@ def squared_distances(x: Tensor, y: Tensor, weight: Tensor | None = None) -> Ten
         N x K, or Z x N x K; never negative. Values within rounding error of 0 are 0 with gradient 0, so that a
         square root after this has a finite gradient everywhere.
     """
-    return _squared_distances(x, y, weight)
+    # Around the centre of y the terms that cancel are as small as they can be; the centre drops out of the result.
+    centre = y.detach().mean(-2, keepdim=True)
+    x, y = x - centre, y - centre
+    y_term = y.square() if weight is None else weight * y.square()
+    return _expand(x, y if weight is None else weight * y, y_term.sum(-1)[..., None, :], weight)
+
+
+def moments(x: Gaussian, centre: Tensor) -> Tensor:
+    """What expected squared distances are linear in: of every row its second moments and its mean, from `centre`.
+
+    Args:
+        x: N x D.
+        centre: D.
+
+    Returns:
+        N x 2 D.
+    """
+    mean = x.mean - centre
+    return torch.cat([torch.addcmul(x.logvar.exp(), mean, mean), mean], 1)
+
+
+class Landmarks(NamedTuple):
+    """Gaussians as the linear map from the `moments` of others to the expected squared distances between both.
+
+    Attributes:
+        matrix: K x 2 D.
+        offset: K: the expected squared distance of each to the centre of the moments.
+    """
+
+    matrix: Tensor
+    offset: Tensor
+
+    @classmethod
+    def of(cls, y: Gaussian, centre: Tensor, weight: Tensor | None = None) -> Self:
+        """Of `y`, K x D, for moments from `centre`, D; each dimension of a distance times `weight`, None or K x D."""
+        mean = y.mean - centre
+        weight = torch.ones_like(mean) if weight is None else weight
+        offset = (weight * torch.addcmul(y.logvar.exp(), mean, mean)).sum(1)
+        return cls(torch.cat([weight, -2 * weight * mean], 1), offset)
+
+    def squared_distances(self, moments: Tensor) -> Tensor:
+        """N x K, of `moments`, N x 2 D."""
+        return _beyond_rounding(functional.linear(moments, self.matrix, self.offset), self.offset)
 
 
 def expected_squared_distances(x: Gaussian, y: Gaussian, weight: Tensor | None = None) -> Tensor:
@@ -99,7 +142,8 @@ def expected_squared_distances(x: Gaussian, y: Gaussian, weight: Tensor | None =
     Returns:
         N x K.
     """
-    return _squared_distances(x.mean, y.mean, weight, x.logvar.exp(), y.logvar.exp())
+    centre = y.mean.detach().mean(0)
+    return Landmarks.of(y, centre, weight).squared_distances(moments(x, centre))
 
 
 def sampled_squared_distances(
@@ -152,44 +196,36 @@ def common_noise_squared_distances(x: Gaussian, y: Tensor, noise: Tensor) -> Ten
     return squared.clamp_(min=0)
 
 
-def _squared_distances(
-    x: Tensor, y: Tensor, weight: Tensor | None, x_var: Tensor | None = None, y_var: Tensor | None = None
-) -> Tensor:
-    """`squared_distances`, plus the variances around `x` and `y` if these are given."""
-    # Around the centre of y the terms that cancel are as small as they can be; the centre drops out of the result.
-    centre = y.detach().mean(-2, keepdim=True)
-    x, y = x - centre, y - centre
-    y_term = _square(y, y_var) if weight is None else weight * _square(y, y_var)
-    return _expand(x, y if weight is None else weight * y, y_term.sum(-1)[..., None, :], weight, x_var)
-
-
-def _expand(x: Tensor, y: Tensor, y_term: Tensor, weight: Tensor | None, x_var: Tensor | None = None) -> Tensor:
-    """`weight * (x * x + x_var) - 2 * x * y`, summed over D, plus `y_term`.
+def _expand(x: Tensor, y: Tensor, y_term: Tensor, weight: Tensor | None) -> Tensor:
+    """`weight * x * x - 2 * x * y`, summed over D, plus `y_term`.
 
     Args:
         x: ... x N x D.
         y: ... x K x D, times `weight`.
         y_term: ... x 1 x K.
         weight: None (all 1) or K x D.
-        x_var: None (all 0) or ... x N x D.
     """
     if weight is None:
-        x_term = _square(x, x_var).sum(-1, keepdim=True)
-        scale = x_term.detach() + y_term.detach().amax(-1, keepdim=True)
         result = (-2 * x) @ y.mT
-        result += x_term
+        result += x.square().sum(-1, keepdim=True)
     else:
-        result = _square(x, x_var) @ weight.mT
-        scale = result.detach().amax(-2, keepdim=True) + y_term.detach()
+        result = x.square() @ weight.mT
         add_product = result.addmm_ if x.ndim == 2 else result.baddbmm_
         add_product(x, y.mT, alpha=-2)
     result += y_term
-    rounding = 8 * torch.finfo(x.dtype).eps * scale
-    return result.masked_fill_(result.detach() <= rounding, 0.0)
+    return _beyond_rounding(result, y_term)
 
 
-def _square(x: Tensor, var: Tensor | None) -> Tensor:
-    return x.square() if var is None else torch.addcmul(var, x, x)
+def _beyond_rounding(squared: Tensor, y_term: Tensor) -> Tensor:
+    """`squared`, in place, with 0 and gradient 0 where it is nothing but the rounding of terms that cancel.
+
+    Where terms cancel, that of x is as large as that of y.
+    """
+    values, rounding = squared.detach(), 16 * torch.finfo(squared.dtype).eps * y_term.detach()
+    # The smallest of a column tells, at the cost of one look, that there is nothing to fill in.
+    if values.numel() == 0 or (values.amin(-2, keepdim=True) > rounding).all():
+        return squared
+    return squared.masked_fill_(values <= rounding, 0.0)
 
 
 def class_probabilities(probabilities: Tensor, owners: Tensor, classes: Tensor) -> Tensor:
@@ -226,7 +262,7 @@ def clusters(x: Tensor, count: int, generator: torch.Generator, rounds: int = 10
         return x.mean(0, keepdim=True), torch.zeros(len(x), dtype=torch.int64, device=x.device)
     means = x[torch.randperm(len(x), generator=generator)[:count].to(x.device)]
     for _ in range(rounds):
-        member = torch.nn.functional.one_hot(squared_distances(x, means).argmin(1), count).to(x.dtype)
+        member = functional.one_hot(squared_distances(x, means).argmin(1), count).to(x.dtype)
         size = member.sum(0)[:, None]
         means = torch.where(size > 0, member.T @ x / size.clamp(min=1), means)
     return means, squared_distances(x, means).argmin(1)

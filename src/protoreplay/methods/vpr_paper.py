@@ -30,11 +30,13 @@ from protoreplay.methods.optimizers import adam, descend
 from protoreplay.protocols import Task
 from protoreplay.prototypes import (
     Gaussian,
+    Landmarks,
     PrototypeBank,
     class_probabilities,
     common_noise_squared_distances,
     expected_squared_distances,
     group_means,
+    moments,
     sampled_squared_distances,
     squared_distances,
 )
@@ -81,7 +83,7 @@ class _Recall:
     """One or more past tasks to replay at once: the prototypes stored after each, and the memory's images known then.
 
     Attributes:
-        prototypes: of all these tasks, K x D.
+        prototypes: of all these tasks, K x D; as landmarks where distances are in closed form.
         weight: of dimensions in the distance to each, K x D, or None.
         images: N: the first images of the memory are replayed, which stands in the order of tasks.
         draws: int64, K: the same class's prototypes of several tasks have the same number, and share their noise.
@@ -90,7 +92,7 @@ class _Recall:
         shares: T x N, of each task and image in the loss; 0 where the task did not know the image.
     """
 
-    prototypes: Gaussian
+    prototypes: Gaussian | Landmarks
     weight: Tensor | None
     images: int
     draws: Tensor | None
@@ -173,10 +175,11 @@ class VPRPaper(Method[VPRPaperConfig]):
         targets = torch.stack([targets for _, targets in known])
         images = int((targets >= 0).any(0).sum())
         shares = (targets >= 0) / (targets >= 0).sum(1, keepdim=True) / tasks
+        # The weight in the squared distance is the square of exp(-0.5 * logvar).
+        weight = (-bank.gaussian.logvar).exp() if self.config.weighted else None
         return _Recall(
-            bank.gaussian,
-            # The weight in the squared distance is the square of exp(-0.5 * logvar).
-            (-bank.gaussian.logvar).exp() if self.config.weighted else None,
+            Landmarks.of(bank.gaussian, self._centre(), weight) if self._in_moments else bank.gaussian,
+            weight,
             images,
             # A set begins with the set of the task before.
             places[there].to(self.device) if len(known) > 1 else None,
@@ -185,29 +188,37 @@ class VPRPaper(Method[VPRPaperConfig]):
             shares[:, :images].to(self.device),
         )
 
+    @property
+    def _in_moments(self) -> bool:
+        """Whether replay is in closed form: it then meets images as moments from `_centre`, and as outputs if not."""
+        return self.config.recall == "both" and self.config.expectation == "closed-form"
+
+    def _centre(self) -> Tensor:
+        return self.banks[-1].gaussian.mean.mean(0)
+
+    def _encoded(self, images: Tensor) -> Tensor:
+        """What replay is a function of, N x 2 D: the network's outputs, or the moments of their Gaussians."""
+        output = self.network(images)
+        return moments(Gaussian(*as_gaussian(output)), self._centre()) if self._in_moments else output
+
     def _replay(
         self, recalls: list[_Recall], images: Tensor, optimizer: torch.optim.Optimizer, random: torch.Generator
     ) -> None:
         """One optimiser step that classifies the memory's images among the prototypes stored after past tasks."""
         images = images[: max(recall.images for recall in recalls)]
-        output = self.network(augment(images, self.config, random))
+        encoded = self._encoded(augment(images, self.config, random))
         # The gradient is collected here, recall by recall, so that the memory of only one is needed at a time.
-        encoded = output.detach().requires_grad_()
+        gradient = torch.zeros_like(encoded)
         for recall in recalls:
-            self._recall_loss(recall, Gaussian(*as_gaussian(encoded[: recall.images])), random).backward()
+            part = encoded.detach()[: recall.images].requires_grad_()
+            gradient[: recall.images] += torch.autograd.grad(self._recall_loss(recall, part, random), part)[0]
         optimizer.zero_grad()
-        output.backward(encoded.grad)
+        encoded.backward(gradient)
         optimizer.step()
 
-    def _recall_loss(self, recall: _Recall, encoded: Gaussian, random: torch.Generator) -> Tensor:
+    def _recall_loss(self, recall: _Recall, encoded: Tensor, random: torch.Generator) -> Tensor:
         """The recalled tasks' share in the mean of all cross-entropies, each among the prototypes stored then."""
-        stored = recall.prototypes
-        if self.config.recall == "mean":
-            squared = squared_distances(encoded.mean, stored.mean)[None]
-        elif self.config.recall == "variance":
-            squared = squared_distances(encoded.logvar, stored.logvar, recall.weight)[None]
-        else:
-            squared = self._squared(encoded, [stored], random, recall.weight, recall.draws)
+        squared = self._recall_distances(recall, encoded, random)
         if len(recall.columns) == 1:
             return self._cross_entropy(squared, recall.targets[0]) * recall.shares.sum()
         # One row a prototype: a set is then a number of whole rows, and the softmax runs along them.
@@ -216,6 +227,18 @@ class VPRPaper(Method[VPRPaperConfig]):
         own = scores.log_softmax(1).gather(1, recall.targets.repeat(1, len(squared))[:, None])
         shares = recall.shares.repeat(1, len(squared)) / len(squared)
         return -torch.dot(own.flatten(), shares.flatten())
+
+    def _recall_distances(self, recall: _Recall, encoded: Tensor, random: torch.Generator) -> Tensor:
+        """Squared distances of all recalled images to all recalled prototypes, Z x N x K, or 1 x N x K."""
+        stored = recall.prototypes
+        if isinstance(stored, Landmarks):
+            return stored.squared_distances(encoded)[None]
+        images = Gaussian(*as_gaussian(encoded))
+        if self.config.recall == "mean":
+            return squared_distances(images.mean, stored.mean)[None]
+        if self.config.recall == "variance":
+            return squared_distances(images.logvar, stored.logvar, recall.weight)[None]
+        return self._squared(images, [stored], random, recall.weight, recall.draws)
 
     def _squared(
         self,
