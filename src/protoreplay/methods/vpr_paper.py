@@ -238,25 +238,16 @@ class VPRPaper(Method[VPRPaperConfig]):
             return squared_distances(images.mean, stored.mean)[None]
         if self.config.recall == "variance":
             return squared_distances(images.logvar, stored.logvar, recall.weight)[None]
-        return self._squared(images, [stored], random, recall.weight, recall.draws)
+        xs = images.sample(self._noise(len(images.mean), random))
+        noise = self._noise(len(stored.mean) if recall.draws is None else int(recall.draws.max()) + 1, random)
+        return sampled_squared_distances(xs, stored, noise, recall.weight, recall.draws)
 
-    def _squared(
-        self,
-        x: Gaussian,
-        sets: list[Gaussian],
-        random: torch.Generator,
-        weight: Tensor | None = None,
-        draws: Tensor | None = None,
-    ) -> Tensor:
+    def _squared(self, x: Gaussian, sets: list[Gaussian], random: torch.Generator) -> Tensor:
         """Squared distances Z x N x K of samples of x (N x D) and of all `sets`, or 1 x N x K in closed form."""
         if self.config.expectation == "closed-form":
-            return torch.cat([expected_squared_distances(x, y, weight) for y in sets], -1)[None]
+            return torch.cat([expected_squared_distances(x, y) for y in sets], -1)[None]
         xs = x.sample(self._noise(len(x.mean), random))
-        distances = []
-        for y in sets:
-            noise = self._noise(len(y.mean) if draws is None else int(draws.max()) + 1, random)
-            distances.append(sampled_squared_distances(xs, y, noise, weight, draws))
-        return torch.cat(distances, -1)
+        return torch.cat([sampled_squared_distances(xs, y, self._noise(len(y.mean), random)) for y in sets], -1)
 
     def _noise(self, rows: int, random: torch.Generator) -> Tensor:
         """Of Z samples, Z x rows x D; where replay is fused, in pairs: drawing it takes longer than what it is for."""
