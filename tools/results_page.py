@@ -41,7 +41,6 @@ NOTES = {
     "permuted-mnist-full": "All images in each of ten tasks, published strengths; `l2 strength=0` is fine-tuning.",
     "permuted-mnist-tuned": TUNED,
     "split-cifar10-tuned": TUNED,
-    "split-cifar10-fused": "`vpr-paper` with `fused=true`; noise comes in pairs, which in the ablations it did not.",
     "split-cifar10-joint-layer": "The same layer with samples of prototypes replayed, and with all images stored.",
 }
 
