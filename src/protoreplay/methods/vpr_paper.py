@@ -83,7 +83,7 @@ class _Recall:
     """One or more past tasks to replay at once: the prototypes stored after each, and the memory's images known then.
 
     Attributes:
-        prototypes: of all these tasks, K x D; as landmarks where distances are in closed form.
+        prototypes: of all these tasks, K x D; where distances are in closed form as landmarks, which hold the weight.
         weight: of dimensions in the distance to each, K x D, or None.
         images: N: the first images of the memory are replayed, which stands in the order of tasks.
         draws: int64, K: the same class's prototypes of several tasks have the same number, and share their noise.
@@ -177,8 +177,11 @@ class VPRPaper(Method[VPRPaperConfig]):
         shares = (targets >= 0) / (targets >= 0).sum(1, keepdim=True) / tasks
         # The weight in the squared distance is the square of exp(-0.5 * logvar).
         weight = (-bank.gaussian.logvar).exp() if self.config.weighted else None
+        prototypes: Gaussian | Landmarks = bank.gaussian
+        if self._in_moments:
+            prototypes, weight = Landmarks.of(bank.gaussian, self._centre(), weight), None
         return _Recall(
-            Landmarks.of(bank.gaussian, self._centre(), weight) if self._in_moments else bank.gaussian,
+            prototypes,
             weight,
             images,
             # A set begins with the set of the task before.
