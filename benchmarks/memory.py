@@ -5,7 +5,7 @@ import resource
 import torch
 
 from protoreplay import UserError, evaluate, make_method, make_stream
-from protoreplay.evaluation import final
+from protoreplay.metrics.accuracy import final
 
 TARGET = 4.0
 

@@ -10,11 +10,11 @@ import torch
 from PIL import Image
 
 from protoreplay import Classifier
-from protoreplay.backbones import efficientnet, encoder
+from protoreplay.encoders import efficientnet, pretrained
 from protoreplay.photos.answers import BATCH, answers
-from protoreplay.photos.concepts import Concept, rooted
 from protoreplay.photos.embedding import Embedded, Timings, embed
 from protoreplay.photos.model import Model
+from protoreplay.prototypes.sums import Concept, rooted
 
 PHOTOS, ROUNDS, BATCH_OF_EAGER = 1000, 3, 16
 
@@ -25,7 +25,7 @@ def against_eager(name: str, count: int = 64) -> None:
     The best of a few rounds, taken in turns. Other programs slow the eager loop down the more, because its threads
     wait for each other in every layer: the ratio of CPU seconds is the one that does not depend on them.
     """
-    network, fast = efficientnet.load(name), encoder.get(name)
+    network, fast = efficientnet.load(name), pretrained.get(name)
     pixels = np.random.default_rng(0).integers(0, 256, (count, fast.size, fast.size, 3), dtype=np.uint8)
     tensors = torch.from_numpy(pixels).permute(0, 3, 1, 2).contiguous()
 
@@ -78,7 +78,7 @@ def shares() -> None:
 
 def many_classes(count: int = 10_000) -> None:
     """What an answer costs after the embedding, as a share of one embedding, both in CPU seconds."""
-    fast = encoder.get()
+    fast = pretrained.get()
     random = np.random.default_rng(0)
     vectors = rooted(random.random((count, fast.width), dtype=np.float32))
     taught = {f"{k:05}": Concept.of(vectors[k : k + 1], [k]) for k in range(count)}

@@ -6,8 +6,9 @@ from statistics import median
 
 import torch
 
-from protoreplay.methods import REGISTRY, Problem, silent
-from protoreplay.protocols import Task
+from protoreplay.core.progress import ignore_steps
+from protoreplay.methods import REGISTRY, MethodContext
+from protoreplay.streams.stream import Task
 
 NAMES = ("l2", "ewc", "online-ewc", "si", "mas")
 EPOCHS = 5
@@ -28,7 +29,9 @@ def task(images: int) -> Task:
 
 def build(name: str, epochs: int):
     recipe = REGISTRY[name]
-    return recipe.build(recipe.settings({"encoder": "lenet", "epochs": epochs}, {}, name), Problem(SHAPE, CLASSES))
+    return recipe.build(
+        recipe.settings({"encoder": "lenet", "epochs": epochs}, {}, name), MethodContext(SHAPE, CLASSES)
+    )
 
 
 def ratios(name: str, images: int, rounds: int) -> tuple[float, float]:
@@ -38,7 +41,7 @@ def ratios(name: str, images: int, rounds: int) -> tuple[float, float]:
     plain.see(data)
     actions = (
         lambda: regularised.learn(data),
-        lambda: plain.fit(data, plain.optimizer, silent),
+        lambda: plain.fit(data, plain.optimizer, ignore_steps),
         lambda: resting.learn(data),
     )
     # All take turns, and a ratio is the median over the rounds: a slow moment of the machine hits all of them.

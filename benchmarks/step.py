@@ -19,10 +19,10 @@ from statistics import median
 
 import torch
 
-from protoreplay.encoders import Network
-from protoreplay.methods import REGISTRY, Problem
+from protoreplay.encoders.network import Network
+from protoreplay.methods import REGISTRY, MethodContext
 from protoreplay.methods.optimizers import adam, descend
-from protoreplay.protocols import Task
+from protoreplay.streams.stream import Task
 
 SHAPE, SHOTS = (3, 32, 32), 10
 PAPER = {"encoder": "lenet", "budget": 1, "budget_per": "class"}
@@ -89,8 +89,8 @@ def past_tasks(classes: int, count: int) -> Iterator[Task]:
 
 
 def measure(name: str, settings: dict, classes: int, tasks: int, seconds: float) -> Pairs:
-    recipe, problem = REGISTRY[name], Problem(SHAPE, classes + 1)
-    method = recipe.build(recipe.settings(PAPER, {"epochs": 0, **settings}, name), problem)
+    recipe, context = REGISTRY[name], MethodContext(SHAPE, classes + 1)
+    method = recipe.build(recipe.settings(PAPER, {"epochs": 0, **settings}, name), context)
     for task in past_tasks(classes, tasks):
         method.learn(task)
     method.config = method.config.model_copy(update={"epochs": 10_000})

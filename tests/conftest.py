@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from protoreplay.data import cache, catalog
-from protoreplay.protocols import Task
+from protoreplay.streams.stream import Task
 
 
 @pytest.fixture(autouse=True)

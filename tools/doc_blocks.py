@@ -15,7 +15,7 @@ import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
-from protoreplay.files import write_whole
+from protoreplay.core.files import write_whole
 
 ROOT = Path(__file__).parent.parent
 NOT_RUN = "# not run by the tests: "

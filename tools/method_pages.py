@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 
 from protoreplay import methods
-from protoreplay.files import write_whole
+from protoreplay.core.files import write_whole
 from protoreplay.methods import presets
 
 ROOT = Path(__file__).parent.parent

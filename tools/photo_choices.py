@@ -15,8 +15,8 @@ from sklearn.metrics import roc_auc_score
 from torch import Tensor, nn
 
 from protoreplay import Classifier
-from protoreplay.backbones import efficientnet, encoder
 from protoreplay.data import cifar10, mini_imagenet, mnist
+from protoreplay.encoders import efficientnet, pretrained
 from protoreplay.photos.embedding import embed
 from protoreplay.photos.feature_cache import FeatureCache
 
@@ -26,7 +26,7 @@ CHANNELS = 1280
 
 
 def features(images: list[np.ndarray]) -> np.ndarray:
-    lite2 = encoder.get("lite2")
+    lite2 = pretrained.get("lite2")
     with FeatureCache(lite2.fingerprint) as cache:
         return np.stack([one.features for one in embed(lite2, images, cache)]).astype(float)
 

@@ -20,8 +20,8 @@ import numpy as np
 from PIL import Image, ImageDraw
 
 from protoreplay import Classifier, cli
+from protoreplay.core.files import write_whole
 from protoreplay.data import cifar10, mini_imagenet, mnist
-from protoreplay.files import write_whole
 
 RESULTS = Path(__file__).parent.parent / "results" / "photos"
 DRAWS = 5

@@ -11,9 +11,9 @@ import platform
 import sys
 from pathlib import Path
 
-from protoreplay.files import write_whole
+from protoreplay.analysis.results import collect
+from protoreplay.core.files import write_whole
 from protoreplay.report import formats, table
-from protoreplay.report.results import collect
 
 
 def record(runs: Path, target: Path, commands: str) -> None:

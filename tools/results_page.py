@@ -13,13 +13,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from protoreplay.evaluation import Count
+from protoreplay.analysis.results import Group, Result
+from protoreplay.core.files import write_whole
 from protoreplay.experiments.spec import resolve
-from protoreplay.files import write_whole
 from protoreplay.methods import REGISTRY
-from protoreplay.report import claims, formats, table
-from protoreplay.report.results import Group, Result
-from protoreplay.uncertainty import paired
+from protoreplay.metrics.accuracy import Count
+from protoreplay.metrics.intervals import paired
+from protoreplay.report import formats, table
+from protoreplay.report.claims_table import claims_table
 
 ROOT = Path(__file__).parent.parent
 PROTOCOLS = ("split-cifar10", "permuted-mnist", "split-mini-imagenet")
@@ -168,7 +169,7 @@ def page(results: Path, prefix: str) -> str:
             else f"{ABSENT}."
         )
         lines += [f"## {name}", "", about, ""]
-    held = claims.check([group for found in recorded.values() for group in found])
+    held = claims_table([group for found in recorded.values() for group in found])
     lines += [CLAIMS, *verdicts(held.records), formats.as_markdown(held), ""]
     others = [name for name in recorded if name not in PROTOCOLS]
     for name in others:

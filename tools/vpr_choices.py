@@ -12,10 +12,10 @@ from unittest import mock
 import torch
 
 from protoreplay import make_method, make_stream
-from protoreplay.encoders import Dictionary
+from protoreplay.encoders.dictionary import PatchDictionary
 
 ASKED = 100
-"""Evaluation images of a class."""
+"""EvaluationImages images of a class."""
 
 NO_VIEWS = {"views": 1, "augment_shift": 0, "augment_colour": 0.0, "augment_erase": 0.0}
 STEPS = {"steps": 50, "lr": 0.003}
@@ -80,7 +80,7 @@ def accuracies(seed: int, settings: dict[str, Any]) -> tuple[float, float]:
 
 
 def measured(seeds: int, settings: dict[str, Any], constants: dict[str, Any]) -> torch.Tensor:
-    with mock.patch.multiple(Dictionary, **{"GRID": Dictionary.GRID, **constants}):
+    with mock.patch.multiple(PatchDictionary, **{"GRID": PatchDictionary.GRID, **constants}):
         return torch.tensor([accuracies(1000 + seed, settings) for seed in range(seeds)])
 
 

@@ -6,23 +6,23 @@ from typing import TYPE_CHECKING, Any
 from protoreplay._version import __version__
 
 if TYPE_CHECKING:
-    from protoreplay.api import make_method as make_method
-    from protoreplay.api import make_stream as make_stream
-    from protoreplay.classifier import Classifier as Classifier
-    from protoreplay.errors import UserError as UserError
-    from protoreplay.estimator import PrototypeClassifier as PrototypeClassifier
-    from protoreplay.evaluation import accuracies as accuracies
+    from protoreplay.core.errors import UserError as UserError
     from protoreplay.experiments.run import evaluate as evaluate
+    from protoreplay.methods import make_method as make_method
+    from protoreplay.metrics.accuracy import accuracies as accuracies
+    from protoreplay.photos.classifier import Classifier as Classifier
+    from protoreplay.prototypes.estimator import PrototypeClassifier as PrototypeClassifier
+    from protoreplay.streams.protocols import make_stream as make_stream
 
 # Imported when first used: PyTorch takes seconds to load, and much of the command line does not need it.
 _HOMES = {
-    "Classifier": "classifier",
-    "PrototypeClassifier": "estimator",
-    "UserError": "errors",
-    "accuracies": "evaluation",
+    "Classifier": "photos.classifier",
+    "PrototypeClassifier": "prototypes.estimator",
+    "UserError": "core.errors",
+    "accuracies": "metrics.accuracy",
     "evaluate": "experiments.run",
-    "make_method": "api",
-    "make_stream": "api",
+    "make_method": "methods",
+    "make_stream": "streams.protocols",
 }
 
 __all__ = [

@@ -3,11 +3,11 @@ import csv
 import pytest
 
 from protoreplay.analysis.ablations import ABLATIONS, METHODS, plan
-from protoreplay.errors import UserError
+from protoreplay.analysis.claims import CLAIMS
+from protoreplay.core.errors import UserError
 from protoreplay.experiments.grid import execute_grid
-from protoreplay.experiments.work import run_path
-from protoreplay.report import ablations
-from protoreplay.report.claims import CLAIMS
+from protoreplay.experiments.grid_queue import run_path
+from protoreplay.report import ablation_page as ablations
 
 QUICK = {"tasks": 2, "steps": 2, "filters": 10}
 

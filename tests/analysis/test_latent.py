@@ -5,15 +5,15 @@ import numpy as np
 import pytest
 
 from protoreplay.analysis import latent
-from protoreplay.errors import UserError
-from protoreplay.experiments.kept import Snapshot
+from protoreplay.core.errors import UserError
+from protoreplay.experiments.snapshots import PrototypeSnapshot
 
 
 def random_snapshot(seed, classes=3, width=6, images=40):
     random = np.random.default_rng(seed)
     labels = np.arange(images) % classes
     means = 4 * random.normal(size=(classes, width))
-    return Snapshot(
+    return PrototypeSnapshot(
         mean=means.astype(np.float32),
         variance=random.uniform(0.1, 2, (classes, width)).astype(np.float32),
         classes=np.arange(classes),

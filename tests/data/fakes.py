@@ -11,13 +11,13 @@ import numpy as np
 import torch
 from PIL import Image
 
+from protoreplay.core.item_progress import ItemProgress
 from protoreplay.data import cifar10, mnist
 from protoreplay.data.cache import digest
-from protoreplay.data.progress import Progress
 from protoreplay.data.sources import Source
 
 
-class Heard(Progress):
+class Heard(ItemProgress):
     """Remembers what was said."""
 
     def __init__(self):

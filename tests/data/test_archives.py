@@ -6,10 +6,9 @@ import zipfile
 
 import pytest
 
+from protoreplay.core.errors import UserError
 from protoreplay.data import archives
-from protoreplay.errors import UserError
-
-from . import fakes
+from tests.data import fakes
 
 FILES = {"top/a.csv": b"one", "top/images/b.jpg": b"two" * 1000}
 

@@ -7,11 +7,10 @@ import pytest
 import safetensors.torch
 import torch
 
+from protoreplay.core.errors import UserError
 from protoreplay.data import cache
 from protoreplay.data.cache import CacheFile, Content
-from protoreplay.errors import UserError
-
-from .fakes import tensors
+from tests.data.fakes import tensors
 
 FILE = CacheFile("toy", remedy="protoreplay data get toy")
 CLASSES = tuple("0123456789")

@@ -10,13 +10,12 @@ from pathlib import Path
 import pytest
 import torch
 
+from protoreplay.core.errors import UserError
+from protoreplay.core.item_progress import ItemProgressLines
 from protoreplay.data import cifar10, mnist, sources
 from protoreplay.data.catalog import get
-from protoreplay.data.progress import Lines
 from protoreplay.data.sources import Source
-from protoreplay.errors import UserError
-
-from . import fakes
+from tests.data import fakes
 
 NO_WEB = "http://127.0.0.1:9"
 
@@ -34,7 +33,7 @@ def test_mnist_from_the_web(web, monkeypatch, capsys):
     address, pages = web
     monkeypatch.setattr(mnist, "_WEB", address)
     pages |= fakes.mnist_web(fakes.mnist_files(monkeypatch))
-    assert get("mnist", Lines()) == mnist.FILE.path
+    assert get("mnist", ItemProgressLines()) == mnist.FILE.path
     assert capsys.readouterr().err.splitlines() == [
         line for name in mnist._FILES.values() for line in (f"{name}.gz", f"{name}.gz: 100 %")
     ]
@@ -196,11 +195,11 @@ def test_names_that_cannot_be_got(name, message):
 # In a process of its own: `get mnist` from a source that leaves a mark each time it is asked, and works for a while.
 PROGRAM = """
 import pathlib, resource, sys, time
-from data import fakes
+from tests.data import fakes
 from protoreplay.data.catalog import get
-from protoreplay.data.progress import Lines
+from protoreplay.core.item_progress import ItemProgressLines
 from protoreplay.data.sources import Source
-from protoreplay.errors import UserError
+from protoreplay.core.errors import UserError
 
 def fetch(work, progress):
     with (pathlib.Path(sys.argv[1]) / "asked").open("a") as file:
@@ -221,7 +220,7 @@ except UserError as error:
 def start(tmp_path, *words):
     return subprocess.Popen(
         [sys.executable, "-c", PROGRAM, str(tmp_path), *words],
-        env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[1])},
+        env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])},
         stderr=subprocess.PIPE,
         text=True,
     )

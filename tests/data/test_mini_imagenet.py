@@ -7,11 +7,10 @@ import numpy as np
 import pytest
 import torch
 
+from protoreplay.core.errors import UserError
 from protoreplay.data import mini_imagenet
 from protoreplay.data.catalog import import_from
-from protoreplay.errors import UserError
-
-from . import fakes
+from tests.data import fakes
 
 LABELS = {"train.csv": ["n09", "n01"], "val.csv": ["n05"], "test.csv": ["n03"]}
 CLASSES = ["n09", "n01", "n05", "n03"]

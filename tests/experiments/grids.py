@@ -8,14 +8,14 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from protoreplay.experiments.folder import RunFolder
+from protoreplay.experiments.run_folder import RunFolder
 
 # Notes every run that is done to its end, by whichever process; workers import this file as their main module.
 SCRIPT = """
 import os
 import signal
 
-from protoreplay.experiments.folder import RunFolder
+from protoreplay.experiments.run_folder import RunFolder
 
 write_counts = RunFolder.write_counts
 

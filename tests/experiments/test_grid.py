@@ -5,19 +5,18 @@ import pickle
 
 import pytest
 
-from protoreplay import protocols
-from protoreplay.errors import UserError
-from protoreplay.experiments import work
-from protoreplay.experiments.folder import RunFolder
+from protoreplay.core.errors import UserError
+from protoreplay.experiments import grid_queue as work
 from protoreplay.experiments.grid import RunsFailedError, execute_grid
-from protoreplay.experiments.progress import Board
+from protoreplay.experiments.grid_queue import GridQueue, Outcome, run_path
 from protoreplay.experiments.run import execute
+from protoreplay.experiments.run_folder import RunFolder
+from protoreplay.experiments.run_progress import GridProgress
 from protoreplay.experiments.spec import resolve_grid
-from protoreplay.experiments.work import Outcome, Work, run_path
 from protoreplay.methods.nearest_mean import NearestMean
 from protoreplay.methods.sgd import SGD
-
-from .grids import results
+from protoreplay.streams import protocols
+from tests.experiments.grids import results
 
 METHODS, SETTINGS = ["nearest-mean", "sgd"], {"tasks": 2, "epochs": 1}
 
@@ -27,7 +26,7 @@ def specs():
     return resolve_grid("split-digits", METHODS, [0, 1], SETTINGS)
 
 
-class Tallies(Board):
+class Tallies(GridProgress):
     def __init__(self):
         self.seen, self.said = [], []
 
@@ -123,7 +122,7 @@ def test_a_run_killed_between_its_last_result_and_its_end_is_tidied_up(tmp_path,
 
 def test_a_run_that_takes_its_process_down_fails_after_three_times(tmp_path, specs):
     board = Tallies()
-    left = Work(specs, tmp_path, board)
+    left = GridQueue(specs, tmp_path, board)
     for _ in range(3):
         assert left.take() == 0
         left.settle(0, Outcome("lost", " (exit code -9)"))
@@ -139,7 +138,7 @@ def test_time_left_is_by_variant(tmp_path, specs, monkeypatch):
     monkeypatch.setattr(
         RunFolder, "events", lambda self: [{"learn_seconds": seconds[self.path.parent.name], "test_seconds": 0.5}]
     )
-    left = Work(specs, tmp_path, Board())
+    left = GridQueue(specs, tmp_path, GridProgress())
     assert math.isnan(left._seconds_left())
     for _ in range(2):
         left.settle(left.take(), Outcome("finished"))
@@ -183,13 +182,13 @@ def test_specs_go_to_other_processes_with_one_protocol_for_all():
 
 def test_a_run_from_elsewhere_replaces_what_is_here(tmp_path, specs):
     execute(specs[1], tmp_path / "there")
-    folder = RunFolder(tmp_path / "here")
+    folder = RunFolder(tmp_path / "in_this_process")
     with folder.locked():
         folder.start({"known_classes": [2], "versions": {}}, [])
         folder.save_checkpoint(1, [], {})
         folder.adopt(RunFolder(tmp_path / "there").contents())
-    assert results(tmp_path / "here") == results(tmp_path / "there")
-    assert (tmp_path / "here/events.jsonl").read_bytes() == (tmp_path / "there/events.jsonl").read_bytes()
+    assert results(tmp_path / "in_this_process") == results(tmp_path / "there")
+    assert (tmp_path / "in_this_process/events.jsonl").read_bytes() == (tmp_path / "there/events.jsonl").read_bytes()
 
 
 def test_the_device_is_a_fact_and_not_another_run(tmp_path, specs):

@@ -8,14 +8,14 @@ import pytest
 import torch
 
 from protoreplay import make_method, make_stream
-from protoreplay.errors import UserError
-from protoreplay.evaluation import accuracies
-from protoreplay.experiments.folder import RunFolder
+from protoreplay.core.errors import UserError
+from protoreplay.core.files import write_whole
 from protoreplay.experiments.grid import execute_grid
-from protoreplay.experiments.progress import Progress
 from protoreplay.experiments.run import evaluate, execute
+from protoreplay.experiments.run_folder import RunFolder
+from protoreplay.experiments.run_progress import RunProgress
 from protoreplay.experiments.spec import resolve, resolve_grid
-from protoreplay.files import write_whole
+from protoreplay.metrics.accuracy import accuracies
 
 SMALL = {"tasks": 4, "epochs": 4, "dim": 8, "samples": 4}
 SPAWNER = multiprocessing.get_context("forkserver")
@@ -86,7 +86,7 @@ def test_a_finished_run_is_not_done_again(tmp_path):
     execute(small(), tmp_path)
     before = {entry: entry.stat().st_mtime_ns for entry in tmp_path.iterdir()}
     steps = []
-    progress = Progress()
+    progress = RunProgress()
     progress.step = lambda *args: steps.append(args)
     execute(small(), tmp_path, progress)
     assert not steps
@@ -97,7 +97,7 @@ class StopError(Exception):
     pass
 
 
-class StopsAt(Progress):
+class StopsAt(RunProgress):
     def __init__(self, task, step=None):
         self.at, self.at_step = task, step
 
@@ -138,7 +138,7 @@ def test_continues_after_a_stop_before_each_file_it_writes(tmp_path, monkeypatch
 
     execute(spec, whole)
     with monkeypatch.context() as patch:
-        patch.setattr("protoreplay.experiments.folder.write_whole", write)
+        patch.setattr("protoreplay.experiments.run_folder.write_whole", write)
         with pytest.raises(StopError):
             execute(spec, cut)
     execute(spec, cut)
@@ -164,7 +164,7 @@ def test_a_run_begun_under_other_versions_starts_over(tmp_path, part, other):
     config["versions"][part] = other
     (tmp_path / "cut" / "config.json").write_text(json.dumps(config))
     done = []
-    progress = Progress()
+    progress = RunProgress()
     progress.begin = lambda name, tasks, already: done.append(already)
     execute(small(), tmp_path / "cut", progress)
     assert done == [0]

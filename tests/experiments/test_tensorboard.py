@@ -3,9 +3,9 @@ import sys
 
 import pytest
 
-from protoreplay.errors import UserError
-from protoreplay.experiments.progress import Progress
+from protoreplay.core.errors import UserError
 from protoreplay.experiments.run import execute
+from protoreplay.experiments.run_progress import RunProgress
 from protoreplay.experiments.spec import resolve
 
 pytest.importorskip("tensorboard", reason="the package tensorboard is not installed")
@@ -15,7 +15,7 @@ class StopError(Exception):
     pass
 
 
-class StopsInTask2(Progress):
+class StopsInTask2(RunProgress):
     def step(self, position, step, steps, loss):
         if position == 2:
             raise StopError

@@ -3,12 +3,12 @@ import json
 import pytest
 
 from protoreplay import evaluate, make_method, make_stream, methods
-from protoreplay.errors import UserError
-from protoreplay.evaluation import average
+from protoreplay.core.errors import UserError
 from protoreplay.experiments.spec import resolve
 from protoreplay.experiments.tune import add_to, tune
 from protoreplay.methods import presets
-from protoreplay.protocols import PROTOCOLS
+from protoreplay.metrics.accuracy import average
+from protoreplay.streams.protocols import PROTOCOLS
 
 
 @pytest.fixture

@@ -9,12 +9,11 @@ from pathlib import Path
 import pytest
 
 from protoreplay import cli
-from protoreplay.experiments.folder import RunFolder
 from protoreplay.experiments.grid import execute_grid
+from protoreplay.experiments.run_folder import RunFolder
 from protoreplay.experiments.spec import resolve_grid
 from protoreplay.methods import REGISTRY
-
-from .grids import Bench, kill_group, results, workers
+from tests.experiments.grids import Bench, kill_group, results, workers
 
 KILLS = int(os.environ.get("PROTOREPLAY_KILLS", "0"))
 """With it, the whole of what must hold: so many kills of a grid of all methods with 3 seeds, in several minutes."""

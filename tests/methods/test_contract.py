@@ -2,9 +2,9 @@
 
 import pytest
 import torch
-from conftest import toy_task
 
-from protoreplay.methods import REGISTRY, Problem
+from protoreplay.methods import REGISTRY, MethodContext
+from tests.conftest import toy_task
 
 SHAPE, CLASSES = (1, 8, 8), 10
 QUICK = {"encoder": "conv-small", "epochs": 3, "dim": 6, "samples": 3, "budget": 4}
@@ -14,7 +14,7 @@ QUICK |= {"augment_shift": 0, "augment_flip": False, "augment_colour": 0.0, "aug
 
 def build(name, seed=0, **settings):
     recipe = REGISTRY[name]
-    return recipe.build(recipe.settings(QUICK, settings, name), Problem(SHAPE, CLASSES, seed))
+    return recipe.build(recipe.settings(QUICK, settings, name), MethodContext(SHAPE, CLASSES, seed))
 
 
 def trains(name):
@@ -209,7 +209,7 @@ def test_learns_what_is_easy(name):
     """Two very different classes, enough steps: nearly all of the training images right."""
     recipe = REGISTRY[name]
     config = recipe.settings(QUICK, {"epochs": 60} if trains(name) else {}, name)
-    method = recipe.build(config, Problem(SHAPE, CLASSES))
+    method = recipe.build(config, MethodContext(SHAPE, CLASSES))
     task = toy_task(1, (3, 8), shots=10)
     method.learn(task)
     assert (method.predict(task.images) == task.labels).float().mean() >= 0.9

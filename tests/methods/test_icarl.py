@@ -2,20 +2,20 @@ import itertools
 
 import pytest
 import torch
-from conftest import toy_task
 from torch.nn import functional
 
-from protoreplay.memory import ReplayMemory
-from protoreplay.methods import Problem
+from protoreplay.methods import MethodContext
 from protoreplay.methods.distillation import soft_cross_entropy
 from protoreplay.methods.icarl import ICaRL, ICaRLConfig, herd
+from protoreplay.methods.replay_memory import ReplayMemory
+from tests.conftest import toy_task
 
 QUICK = {"encoder": "conv-small", "epochs": 3, "budget": 12}
 TASKS = [toy_task(1, (3, 8), shots=8), toy_task(2, (5,), shots=8), toy_task(3, (0,), shots=8)]
 
 
 def icarl(**settings):
-    return ICaRL(ICaRLConfig(**{**QUICK, **settings}), Problem((1, 8, 8), 10))
+    return ICaRL(ICaRLConfig(**{**QUICK, **settings}), MethodContext((1, 8, 8), 10))
 
 
 def taught(tasks=3, **settings):

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from protoreplay.encoders import Network
+from protoreplay.encoders.network import Network
 from protoreplay.methods import importance
 from protoreplay.methods.importance import fisher, sensitivity, some
 

@@ -1,17 +1,17 @@
 import copy
 
 import torch
-from conftest import toy_task
 
-from protoreplay.methods import Problem
+from protoreplay.methods import MethodContext
 from protoreplay.methods.lwf import LwF, LwFConfig
+from tests.conftest import toy_task
 
 OLD, NEW = toy_task(1, (0, 1, 2)), toy_task(2, (3,))
 
 
 def taught(**settings):
     """A network that knows three classes, and a copy of it, which the next task will take as its teacher."""
-    method = LwF(LwFConfig(**{"encoder": "conv-small", "epochs": 60, **settings}), Problem((1, 8, 8), 10))
+    method = LwF(LwFConfig(**{"encoder": "conv-small", "epochs": 60, **settings}), MethodContext((1, 8, 8), 10))
     method.learn(OLD)
     return method, copy.deepcopy(method.network)
 

@@ -2,14 +2,15 @@
 
 import pytest
 import torch
-from conftest import toy_task
 from torch import nn
 
-from protoreplay.encoders import Network
-from protoreplay.methods import REGISTRY, Problem, importance, silent
+from protoreplay.core.progress import ignore_steps
+from protoreplay.encoders.network import Network
+from protoreplay.methods import REGISTRY, MethodContext, importance
 from protoreplay.methods.optimizers import adam
 from protoreplay.methods.penalty import Quadratic, no_importance, penalised, weights
 from protoreplay.methods.si import SI
+from tests.conftest import toy_task
 
 NAMES = ["l2", "ewc", "online-ewc", "si", "mas"]
 QUICK = {"encoder": "conv-small", "epochs": 5}
@@ -18,7 +19,7 @@ TASKS = [toy_task(1, (0, 1)), toy_task(2, (2,)), toy_task(3, (3, 4))]
 
 def build(name, **settings):
     recipe = REGISTRY[name]
-    return recipe.build(recipe.settings(QUICK, settings, name), Problem((1, 8, 8), 10))
+    return recipe.build(recipe.settings(QUICK, settings, name), MethodContext((1, 8, 8), 10))
 
 
 def taught(name, tasks=3, **settings):
@@ -121,7 +122,7 @@ def test_without_strength_it_is_fine_tuning_to_the_bit(name):
     optimizer = adam(plain.network, plain.config.lr)
     for task in TASKS:
         plain.see(task)
-        plain.fit(task, optimizer, silent)
+        plain.fit(task, optimizer, ignore_steps)
     for weight, other in zip(regularised.network.parameters(), plain.network.parameters()):
         assert torch.equal(weight, other)
 
@@ -223,7 +224,7 @@ def test_si_path_integral_is_the_fall_of_the_loss():
     method.see(task)
     targets = method.targets(task.labels)
     before = method.cross_entropy(task.images, targets).item()
-    path = method._train(task, Quadratic(method.importance, weights(method.network)), silent)
+    path = method._train(task, Quadratic(method.importance, weights(method.network)), ignore_steps)
     after = method.cross_entropy(task.images, targets).item()
     assert before - after > 0.05
     assert vector(path).sum().item() == pytest.approx(before - after, rel=0.01)
@@ -237,7 +238,7 @@ def test_si_path_is_that_of_the_loss_without_the_penalty():
     targets = method.targets(task.labels)
     losses = [method.cross_entropy(task.images, targets).item()]
     penalty = Quadratic({n: 10 * torch.ones_like(w) for n, w in method.importance.items()}, weights(method.network))
-    path = method._train(task, penalty, silent)
+    path = method._train(task, penalty, ignore_steps)
     losses.append(method.cross_entropy(task.images, targets).item())
     assert vector(path).sum().item() == pytest.approx(losses[0] - losses[1], rel=0.01)
 

@@ -1,16 +1,16 @@
 import pytest
 import torch
-from conftest import toy_task
 
-from protoreplay.methods import Problem
+from protoreplay.methods import MethodContext
 from protoreplay.methods.replay import Replay, ReplayConfig
+from tests.conftest import toy_task
 
 TASKS = [toy_task(1, (0, 1)), toy_task(2, (2,)), toy_task(3, (3,))]
 
 
 def replay(**settings):
     return Replay(
-        ReplayConfig(**{"encoder": "conv-small", "epochs": 2, "budget": 6, **settings}), Problem((1, 8, 8), 10)
+        ReplayConfig(**{"encoder": "conv-small", "epochs": 2, "budget": 6, **settings}), MethodContext((1, 8, 8), 10)
     )
 
 

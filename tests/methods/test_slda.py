@@ -1,16 +1,16 @@
 import numpy as np
 import pytest
 import torch
-from conftest import toy_task
 
-from protoreplay.methods import Problem
+from protoreplay.methods import MethodContext
 from protoreplay.methods.slda import SLDA, SLDAConfig
+from tests.conftest import toy_task
 
 TASKS = [toy_task(1, (3, 8), shots=6), toy_task(2, (5,), shots=9), toy_task(3, (0,), shots=2)]
 
 
 def slda(**settings):
-    return SLDA(SLDAConfig(**{"encoder": "conv-small", **settings}), Problem((1, 8, 8), 10))
+    return SLDA(SLDAConfig(**{"encoder": "conv-small", **settings}), MethodContext((1, 8, 8), 10))
 
 
 @pytest.mark.parametrize("features", ["pixels", "random", "encoder"])

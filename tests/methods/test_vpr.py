@@ -1,13 +1,13 @@
 import pytest
 import torch
-from conftest import toy_task
 
 from protoreplay import evaluate, make_method, make_stream
-from protoreplay.evaluation import final
-from protoreplay.methods import Problem
-from protoreplay.methods import layer as layers
+from protoreplay.methods import MethodContext
 from protoreplay.methods.vpr import VPR, VPRConfig
-from protoreplay.protocols import Task
+from protoreplay.metrics.accuracy import final
+from protoreplay.prototypes import whitening as layers
+from protoreplay.streams.stream import Task
+from tests.conftest import toy_task
 
 PLAIN = {"filters": 20, "patch": 4, "latent": 12, "views": 1, "augment_shift": 0, "augment_colour": 0.0}
 PLAIN |= {"augment_erase": 0.0, "mirror": False, "few": 0.0, "shrink": 1.0, "ridge": 1.0, "lr": 0.003, "steps": 50}
@@ -15,7 +15,7 @@ TASKS = [toy_task(1, (0, 1), shots=10), toy_task(2, (2,), shots=10), toy_task(3,
 
 
 def vpr(**settings):
-    return VPR(VPRConfig(**{**PLAIN, **settings}), Problem((1, 8, 8), 10))
+    return VPR(VPRConfig(**{**PLAIN, **settings}), MethodContext((1, 8, 8), 10))
 
 
 def taught(tasks=TASKS, **settings):
@@ -219,7 +219,7 @@ def test_no_more_prototypes_than_images():
 
 @pytest.mark.parametrize("seed", range(4))
 def test_a_domain_of_two_images_is_split_into_two(seed):
-    method = VPR(VPRConfig(**{**PLAIN, "body": "pixels"}), Problem((1, 8, 8), 10, seed))
+    method = VPR(VPRConfig(**{**PLAIN, "body": "pixels"}), MethodContext((1, 8, 8), 10, seed))
     method.learn(TASKS[0])
     method.learn(toy_task(2, (0, 1), shots=1))
     assert len(method.homes) == 2

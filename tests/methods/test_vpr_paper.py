@@ -1,16 +1,16 @@
 import pytest
 import torch
-from conftest import toy_task
 
-from protoreplay.methods import Problem, vpr_paper
+from protoreplay.methods import MethodContext, vpr_paper
 from protoreplay.methods.vpr_paper import VPRPaper, VPRPaperConfig
-from protoreplay.prototypes import Gaussian
+from protoreplay.prototypes.gaussians import Gaussian
+from tests.conftest import toy_task
 
 QUICK = {"encoder": "conv-small", "epochs": 2, "dim": 5, "samples": 3, "budget": 8}
 
 
 def vpr(**settings):
-    return VPRPaper(VPRPaperConfig(**{**QUICK, **settings}), Problem((1, 8, 8), 10))
+    return VPRPaper(VPRPaperConfig(**{**QUICK, **settings}), MethodContext((1, 8, 8), 10))
 
 
 def taught(tasks=3, **settings):

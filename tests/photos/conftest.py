@@ -1,8 +1,7 @@
 import pytest
 
 from protoreplay import Classifier
-
-from . import fakes
+from tests.photos import fakes
 
 
 @pytest.fixture(scope="session")

@@ -6,26 +6,26 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from protoreplay.backbones import graph
+from protoreplay.encoders import onnx_graph
 
 COLOURS = {"red": (200, 40, 40), "green": (40, 180, 60), "blue": (30, 60, 210), "yellow": (220, 200, 30)}
 SIZE, WIDTH = 32, 24
 
 
 def tiny_encoder(
-    path: Path, seed: int = 0, opset: int = graph.OPSET, maps: bool = False, about: dict | None = None
+    path: Path, seed: int = 0, opset: int = onnx_graph.OPSET, maps: bool = False, about: dict | None = None
 ) -> Path:
     """An ONNX file: random filters on normalised images, rectified, averaged (or not: `maps`)."""
     random = np.random.default_rng(seed)
-    make = graph.Builder()
+    make = onnx_graph.Builder()
     weights = make.constant(random.normal(size=(WIDTH, 3, 4, 4)))
     x = make.add("Relu", make.add("Conv", "image", weights, strides=[4, 4]), output="maps" if maps else "")
     shape: tuple[int | str, ...] = ("N", WIDTH, SIZE // 4, SIZE // 4)
     if not maps:
         make.add("Flatten", make.add("GlobalAveragePool", x), output="pooled", axis=1)
         shape = ("N", WIDTH)
-    output = graph.value("maps" if maps else "pooled", *shape)
-    model = make.model([graph.value("image", "N", 3, SIZE, SIZE)], [output], opset)
+    output = onnx_graph.value("maps" if maps else "pooled", *shape)
+    model = make.model([onnx_graph.value("image", "N", 3, SIZE, SIZE)], [output], opset)
     if about is not None:
         model.metadata_props.add(key="protoreplay", value=json.dumps(about))
     path.write_bytes(model.SerializeToString())

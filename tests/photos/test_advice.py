@@ -1,8 +1,8 @@
 import numpy as np
 
 from protoreplay.photos import advice
-from protoreplay.photos.concepts import Concept
 from protoreplay.photos.model import Model
+from protoreplay.prototypes.sums import Concept
 
 D = 30
 

@@ -2,10 +2,9 @@ import json
 
 import pytest
 
-from protoreplay.errors import UserError
+from protoreplay.core.errors import UserError
 from protoreplay.photos import bulk, modelfile, output
-
-from . import fakes
+from tests.photos import fakes
 
 
 @pytest.fixture

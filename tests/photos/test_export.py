@@ -7,8 +7,7 @@ import pytest
 from protoreplay import Classifier
 from protoreplay.data import pictures
 from protoreplay.photos.export import to_onnx
-
-from . import fakes
+from tests.photos import fakes
 
 
 @pytest.mark.parametrize("options", [{}, {"opset": 20, "maps": True}])

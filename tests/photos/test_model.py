@@ -1,12 +1,11 @@
 import numpy as np
 import pytest
 
-from protoreplay.errors import UserError
+from protoreplay.core.errors import UserError
 from protoreplay.photos import modelfile
-from protoreplay.photos.concepts import Concept
 from protoreplay.photos.model import Model, checked_name, checked_names
-
-from .test_modelfile import a_model
+from protoreplay.prototypes.sums import Concept
+from tests.photos.test_modelfile import a_model
 
 
 def one(keys, seed=1):

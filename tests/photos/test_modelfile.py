@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 import safetensors
 
-from protoreplay.errors import UserError
+from protoreplay.core.errors import UserError
 from protoreplay.photos import modelfile
-from protoreplay.photos.concepts import Concept
 from protoreplay.photos.model import Model
+from protoreplay.prototypes.sums import Concept
 
 
 def a_model(keep=2, names=("cat", "dog 🐕")):

@@ -1,6 +1,6 @@
 import pytest
 
-from .fakes import fake_run
+from tests.report.fakes import fake_run
 
 
 @pytest.fixture

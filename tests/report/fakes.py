@@ -1,7 +1,7 @@
 """Run folders without runs."""
 
-from protoreplay.evaluation import Count
-from protoreplay.experiments.folder import RunFolder
+from protoreplay.experiments.run_folder import RunFolder
+from protoreplay.metrics.accuracy import Count
 
 
 def fake_run(path, method, seed, accuracies, settings=None, finished=True, kept=10, **config):

@@ -2,11 +2,10 @@
 
 import pytest
 
+from protoreplay.analysis.results import collect
 from protoreplay.report import figures
 from protoreplay.report.page import write_page
-from protoreplay.report.results import collect
-
-from .fakes import many_runs
+from tests.report.fakes import many_runs
 
 DRAWN = """
 [...document.querySelectorAll("svg")].filter(svg => getComputedStyle(svg).display != "none").map(svg => {

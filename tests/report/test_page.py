@@ -6,11 +6,11 @@ import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from PIL import Image
 
-from protoreplay.report import claims, figures, layout
+from protoreplay.analysis import claims
+from protoreplay.analysis.results import collect
+from protoreplay.report import figures, layout
 from protoreplay.report.page import write_figures, write_page
-from protoreplay.report.results import collect
-
-from .fakes import fake_run, many_runs
+from tests.report.fakes import fake_run, many_runs
 
 
 class Outline(HTMLParser):

@@ -4,12 +4,11 @@ import json
 
 import pytest
 
-from protoreplay.errors import UserError
+from protoreplay.analysis.results import METRICS, collect
+from protoreplay.core.errors import UserError
 from protoreplay.report import formats, table
 from protoreplay.report.formats import Cell, Table
-from protoreplay.report.results import METRICS, collect
-
-from .fakes import fake_run, many_runs
+from tests.report.fakes import fake_run, many_runs
 
 
 def test_lines_are_hand_computed_means(runs):

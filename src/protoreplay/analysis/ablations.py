@@ -4,9 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from protoreplay import methods, protocols
+from protoreplay import methods
 from protoreplay.experiments.spec import RunSpec, resolve_grid
-from protoreplay.protocols import Protocol
+from protoreplay.streams import protocols
+from protoreplay.streams.protocols import Protocol
 
 METHODS = ("vpr", "vpr-paper")
 

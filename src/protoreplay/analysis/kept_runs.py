@@ -6,13 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from protoreplay import protocols
-from protoreplay.errors import UserError
-from protoreplay.experiments import kept
-from protoreplay.experiments.folder import RunFolder
-from protoreplay.experiments.kept import Snapshot
-from protoreplay.protocols import Stream
-from protoreplay.settings import unknown
+from protoreplay.core.errors import UserError, unknown_name
+from protoreplay.experiments import snapshots as kept
+from protoreplay.experiments.run_folder import RunFolder
+from protoreplay.experiments.snapshots import PrototypeSnapshot
+from protoreplay.streams import protocols
+from protoreplay.streams.stream import Stream
 
 
 @dataclass(frozen=True)
@@ -21,7 +20,7 @@ class KeptRun:
 
     path: Path
     config: dict[str, Any]
-    snapshots: list[Snapshot]
+    snapshots: list[PrototypeSnapshot]
 
     @property
     def seed(self) -> int:
@@ -49,7 +48,9 @@ def find(root: Path, method: str) -> list[KeptRun]:
     names = {folder: str(configs[folder]["method"]["name"]) for folder in there}
     chosen = [folder for folder in there if names[folder] == method]
     if not chosen:
-        raise unknown("method", method, sorted({*names.values()}), f" among the runs of {root} that kept prototypes")
+        raise unknown_name(
+            "method", method, sorted({*names.values()}), f" among the runs of {root} that kept prototypes"
+        )
     if len({_identity(configs[folder]) for folder in chosen}) > 1:
         raise UserError(f"{root} holds {method} with several settings or protocols: give the folder of one of them")
     runs = [KeptRun(folder.path, configs[folder], kept.load(folder)) for folder in chosen]

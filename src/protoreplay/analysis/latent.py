@@ -6,8 +6,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from protoreplay.errors import UserError
-from protoreplay.experiments.kept import Snapshot
+from protoreplay.core.errors import UserError
+from protoreplay.experiments.snapshots import PrototypeSnapshot
 
 Floats = NDArray[np.float64]
 
@@ -62,7 +62,7 @@ class Path(NamedTuple):
         return lengths
 
 
-def paths(snapshots: Sequence[Snapshot]) -> dict[int, Path]:
+def paths(snapshots: Sequence[PrototypeSnapshot]) -> dict[int, Path]:
     """By class, its prototype's path; of several prototypes of a class, their mean's."""
     found: dict[int, tuple[list[int], list[Floats]]] = {}
     for task, snapshot in enumerate(snapshots, start=1):
@@ -126,7 +126,7 @@ class Dropped(NamedTuple):
     unsure_first: Floats
 
 
-def drop_dimensions(snapshot: Snapshot) -> Dropped:
+def drop_dimensions(snapshot: PrototypeSnapshot) -> Dropped:
     """Nearest prototype means of the kept images without the dimensions of lowest, or highest, variance.
 
     A dimension is confident where prototypes' variance is low.
@@ -137,7 +137,7 @@ def drop_dimensions(snapshot: Snapshot) -> Dropped:
     return Dropped(counts / len(order), *map(np.array, kept))
 
 
-def _accuracy(snapshot: Snapshot, dimensions: NDArray[np.int64]) -> float:
+def _accuracy(snapshot: PrototypeSnapshot, dimensions: NDArray[np.int64]) -> float:
     images, means = snapshot.images[:, dimensions], snapshot.mean[:, dimensions]
     distances = (means**2).sum(1) - 2 * images @ means.T
     return float((snapshot.classes[distances.argmin(1)] == snapshot.image_labels).mean())
@@ -170,7 +170,7 @@ def reliability(confidence: NDArray[np.floating], correct: NDArray[np.bool_], bi
     return Reliability(mean, accuracy, count, float(np.nansum(gaps * count) / count.sum()))
 
 
-def class_accuracies(snapshots: Sequence[Snapshot]) -> tuple[list[int], Floats]:
+def class_accuracies(snapshots: Sequence[PrototypeSnapshot]) -> tuple[list[int], Floats]:
     """The classes, C, and the accuracy, a fraction, on each after each task, C x T, NaN where it was not known."""
     classes = np.unique(snapshots[-1].labels).tolist()
     table = np.full((len(classes), len(snapshots)), np.nan)
@@ -182,7 +182,7 @@ def class_accuracies(snapshots: Sequence[Snapshot]) -> tuple[list[int], Floats]:
     return classes, table
 
 
-def confusion(snapshot: Snapshot) -> tuple[list[int], Floats]:
+def confusion(snapshot: PrototypeSnapshot) -> tuple[list[int], Floats]:
     """The classes, C, and for each the fractions of its images that were taken for each, C x C."""
     classes = np.unique(np.concatenate([snapshot.labels, snapshot.predicted]))
     counts = np.zeros((len(classes), len(classes)))

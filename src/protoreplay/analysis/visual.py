@@ -7,8 +7,8 @@ import torch
 from numpy.typing import NDArray
 from torch.nn import functional
 
-from protoreplay.backbones import encoder
-from protoreplay.protocols import Stream
+from protoreplay.encoders import pretrained
+from protoreplay.streams.stream import Stream
 
 PER_CLASS = 20
 BATCH = 16
@@ -17,7 +17,7 @@ ENCODER = "lite0"
 
 def class_features(stream: Stream, classes: Sequence[int], name: str = ENCODER) -> NDArray[np.float64]:
     """For each class, the mean features, C x D, of its first test images by the encoder called `name`."""
-    network, means = encoder.get(name), []
+    network, means = pretrained.get(name), []
     for label in classes:
         position = next(number for number, plan in enumerate(stream.plans, start=1) if label in plan.classes)
         images, labels = stream.test_set(position)

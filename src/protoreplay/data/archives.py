@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterator
 from pathlib import Path, PureWindowsPath
 from typing import Self
 
-from protoreplay.errors import UserError
+from protoreplay.core.errors import UserError
 
 LARGEST = 64 * 2**20
 """Bytes that one member may have: the largest real one, MNIST's training images, has 47 million."""

@@ -25,9 +25,9 @@ import safetensors
 import safetensors.torch
 from torch import Tensor
 
+from protoreplay.core.errors import UserError
+from protoreplay.core.files import move_into_place
 from protoreplay.data.images import Dataset, ImageSet
-from protoreplay.errors import UserError
-from protoreplay.files import move_into_place
 
 FORMAT = 1
 """Raised when files written before can no longer be read."""

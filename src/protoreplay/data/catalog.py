@@ -4,17 +4,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from protoreplay.core.errors import UserError, unknown_name
+from protoreplay.core.item_progress import ItemProgress
 from protoreplay.data import cifar10, digits, mini_imagenet, mnist
 from protoreplay.data.cache import CacheFile, Content
 from protoreplay.data.images import Dataset
-from protoreplay.data.progress import Progress
 from protoreplay.data.sources import Source
-from protoreplay.errors import UserError
-from protoreplay.settings import unknown
 
 
 @dataclass(frozen=True)
-class Entry:
+class DatasetEntry:
     """A dataset.
 
     Attributes:
@@ -33,17 +32,17 @@ class Entry:
     file: CacheFile | None = None
     classes: tuple[str, ...] = ()
     sources: tuple[Source, ...] = ()
-    import_from: Callable[[Path, Progress], None] | None = None
+    import_from: Callable[[Path, ItemProgress], None] | None = None
 
 
-CATALOG: dict[str, Entry] = {
+CATALOG: dict[str, DatasetEntry] = {
     entry.name: entry
     for entry in (
-        Entry("digits", "1,797 handwritten digits, 8x8, inside scikit-learn", digits.load),
-        Entry(
+        DatasetEntry("digits", "1,797 handwritten digits, 8x8, inside scikit-learn", digits.load),
+        DatasetEntry(
             "mnist", "70,000 handwritten digits, 28x28", mnist.load, mnist.FILE, mnist.CLASSES, sources=mnist.SOURCES
         ),
-        Entry(
+        DatasetEntry(
             "cifar10",
             "60,000 photos of 10 classes, 32x32",
             cifar10.load,
@@ -51,7 +50,7 @@ CATALOG: dict[str, Entry] = {
             cifar10.CLASSES,
             sources=cifar10.SOURCES,
         ),
-        Entry(
+        DatasetEntry(
             "mini-imagenet",
             "photos of 100 classes, at 32x32 and 84x84",
             mini_imagenet.load,
@@ -62,10 +61,10 @@ CATALOG: dict[str, Entry] = {
 }
 
 
-def entry(name: str) -> Entry:
+def entry(name: str) -> DatasetEntry:
     """The dataset called `name`, or a `UserError` that lists them."""
     if name not in CATALOG:
-        raise unknown("dataset", name, CATALOG)
+        raise unknown_name("dataset", name, CATALOG)
     return CATALOG[name]
 
 
@@ -76,12 +75,12 @@ def cache_file(name: str) -> CacheFile:
     return file
 
 
-def get(name: str, progress: Progress | None = None, sources: tuple[Source, ...] | None = None) -> Path:
+def get(name: str, progress: ItemProgress | None = None, sources: tuple[Source, ...] | None = None) -> Path:
     """Put a dataset into the cache, from the first of its sources that gives its published content.
 
     What is there already is checked, and replaced if it is damaged. Returns the path of the file.
     """
-    file, chosen, progress = cache_file(name), entry(name), progress or Progress()
+    file, chosen, progress = cache_file(name), entry(name), progress or ItemProgress()
     sources = chosen.sources if sources is None else sources
     if not sources:
         raise UserError(f"{name} cannot be downloaded: `{file.remedy}` takes a copy you have")
@@ -109,10 +108,10 @@ def get(name: str, progress: Progress | None = None, sources: tuple[Source, ...]
     raise UserError(f"{name} could not be got ({'; '.join(failures)}): try again with a network, or install npm")
 
 
-def import_from(name: str, path: Path, progress: Progress | None = None) -> Path:
+def import_from(name: str, path: Path, progress: ItemProgress | None = None) -> Path:
     """Put the copy of a dataset at `path` into the cache, in place of what is there. Returns the path of the file."""
     file, chosen = cache_file(name), entry(name)
     if chosen.import_from is None:
         raise UserError(f"{name} is not imported: `{file.remedy}` downloads it")
-    chosen.import_from(path, progress or Progress())
+    chosen.import_from(path, progress or ItemProgress())
     return file.path

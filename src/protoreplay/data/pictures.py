@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image, ImageOps, UnidentifiedImageError
 
-from protoreplay.errors import UserError
+from protoreplay.core.errors import UserError
 
 T = TypeVar("T")
 R = TypeVar("R")

@@ -12,9 +12,9 @@ from pathlib import Path
 
 from torch import Tensor
 
+from protoreplay.core.errors import UserError
+from protoreplay.core.item_progress import ItemProgress
 from protoreplay.data.cache import digest
-from protoreplay.data.progress import Progress
-from protoreplay.errors import UserError
 
 TIMEOUT = (4, 20)
 """Seconds to wait for a connection, then for the next bytes: a machine without network goes on to the next source."""
@@ -31,13 +31,13 @@ class Source:
     """
 
     name: str
-    fetch: Callable[[Path, Progress], dict[str, Tensor]]
+    fetch: Callable[[Path, ItemProgress], dict[str, Tensor]]
 
 
 class _PoochBar:
     """What pooch asks of a progress bar."""
 
-    def __init__(self, what: str, progress: Progress) -> None:
+    def __init__(self, what: str, progress: ItemProgress) -> None:
         self._what, self._progress, self._total = what, progress, 0
 
     @property
@@ -54,13 +54,13 @@ class _PoochBar:
 
     def reset(self) -> None:
         # pooch empties and fills its bar once more at the end, which would read as a second download.
-        self._progress = Progress()
+        self._progress = ItemProgress()
 
     def close(self) -> None:
         pass
 
 
-def download(url: str, work: Path, progress: Progress) -> Path:
+def download(url: str, work: Path, progress: ItemProgress) -> Path:
     """The file at `url`, in the folder `work`."""
     import pooch
     import requests
@@ -79,7 +79,7 @@ def download(url: str, work: Path, progress: Progress) -> Path:
     return path
 
 
-def npm_pack(package: str, work: Path, progress: Progress) -> Path:
+def npm_pack(package: str, work: Path, progress: ItemProgress) -> Path:
     """The archive of an npm package, in the folder `work`; its scripts are not run."""
     npm = shutil.which("npm")
     if npm is None:

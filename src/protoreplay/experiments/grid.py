@@ -4,14 +4,14 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from protoreplay.experiments.folder import RunFolder
-from protoreplay.experiments.kept import Keeper
-from protoreplay.experiments.progress import Board, Progress
+from protoreplay.experiments.grid_queue import LOOK_AGAIN_SECONDS, Failure, GridQueue, attempt, run_path
 from protoreplay.experiments.run import logged
+from protoreplay.experiments.run_folder import RunFolder
+from protoreplay.experiments.run_progress import GridProgress, RunProgress
+from protoreplay.experiments.snapshots import SnapshotWriter
 from protoreplay.experiments.spec import RunSpec
-from protoreplay.experiments.work import LOOK_AGAIN_SECONDS, Failure, Work, attempt, run_path
 
-Engine = Callable[[Work], None]
+Engine = Callable[[GridQueue], None]
 """Takes all runs from the work and settles each."""
 
 
@@ -25,7 +25,7 @@ class RunsFailedError(Exception):
         self.failures = failures
 
 
-def here(work: Work) -> None:
+def in_this_process(work: GridQueue) -> None:
     """The engine of this process: one run after the other."""
     while work.left():
         number = work.take()
@@ -37,7 +37,11 @@ def here(work: Work) -> None:
 
 
 def execute_grid(
-    specs: list[RunSpec], root: Path, board: Board | None = None, engine: Engine = here, log: str | None = None
+    specs: list[RunSpec],
+    root: Path,
+    board: GridProgress | None = None,
+    engine: Engine = in_this_process,
+    log: str | None = None,
 ) -> None:
     """Do all runs that are not finished. Each folder is checked before the first run starts.
 
@@ -45,8 +49,8 @@ def execute_grid(
     process is at work on is waited for.
     """
     check(specs, root)
-    logged(Progress(), root, log)
-    work = Work(specs, root, board or Board(), log)
+    logged(RunProgress(), root, log)
+    work = GridQueue(specs, root, board or GridProgress(), log)
     engine(work)
     if work.failures:
         raise RunsFailedError(work.failures)
@@ -63,4 +67,4 @@ def check(specs: list[RunSpec], root: Path) -> None:
         folder = RunFolder(run_path(root, spec))
         folder.check(spec.identity(known_classes[kind]))
         if spec.keep and folder.finished():
-            Keeper(folder, spec.stream()).check()
+            SnapshotWriter(folder, spec.stream()).check()

@@ -10,14 +10,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from protoreplay.evaluation import Count, accuracies
-from protoreplay.experiments.folder import RunFolder
-from protoreplay.experiments.kept import Keeper
-from protoreplay.experiments.progress import Progress
+from protoreplay.experiments.run_folder import RunFolder
+from protoreplay.experiments.run_progress import RunProgress
+from protoreplay.experiments.snapshots import SnapshotWriter
 from protoreplay.experiments.spec import RunSpec
 from protoreplay.experiments.tensorboard import TensorBoard
 from protoreplay.methods import Method
-from protoreplay.protocols import Stream
+from protoreplay.metrics.accuracy import Count, accuracies
+from protoreplay.streams.stream import Stream
 
 Heard = Callable[[int, Tensor, Tensor], None]
 """Called with the task tested on, the probabilities of the classes seen, N x C, and the labels, int64, N."""
@@ -72,18 +72,18 @@ def evaluate(
     return counts
 
 
-def execute(spec: RunSpec, path: Path, progress: Progress | None = None, log: str | None = None) -> list[Count]:
+def execute(spec: RunSpec, path: Path, progress: RunProgress | None = None, log: str | None = None) -> list[Count]:
     """Do the run in the folder `path`, or what is left of it, and return its counts; `log` is one of `LOGS`.
 
     A finished run is not done again. An unfinished one continues after its last whole task with the same result as
     if it had never stopped; where it was begun under other versions, it starts over, so that a result has one origin.
     """
-    progress = logged(progress or Progress(), path, log)
+    progress = logged(progress or RunProgress(), path, log)
     stream = spec.stream()
     folder = RunFolder(path)
     config = spec.config(stream)
     folder.check(config)
-    keeper = Keeper(folder, stream) if spec.keep else None
+    keeper = SnapshotWriter(folder, stream) if spec.keep else None
     if folder.finished():
         if keeper:
             keeper.check()
@@ -114,13 +114,13 @@ def execute(spec: RunSpec, path: Path, progress: Progress | None = None, log: st
     return counts
 
 
-def logged(progress: Progress, path: Path, log: str | None) -> Progress:
+def logged(progress: RunProgress, path: Path, log: str | None) -> RunProgress:
     """`progress`, which also writes the log that is asked for; a `UserError` where a package for it is missing."""
     return LOGS[log](progress, path) if log else progress
 
 
 @contextlib.contextmanager
-def _ended(progress: Progress) -> Iterator[None]:
+def _ended(progress: RunProgress) -> Iterator[None]:
     try:
         yield
     finally:
@@ -133,9 +133,9 @@ def _one_task(
     tests: TestSets,
     position: int,
     folder: RunFolder,
-    progress: Progress,
+    progress: RunProgress,
     before: list[Count],
-    keeper: Keeper | None,
+    keeper: SnapshotWriter | None,
 ) -> list[Count]:
     losses: list[float] = []
 

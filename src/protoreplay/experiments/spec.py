@@ -10,15 +10,18 @@ from typing import Any
 
 import torch
 
-from protoreplay import devices, methods, protocols
+from protoreplay import methods
 from protoreplay._version import __version__
-from protoreplay.errors import UserError
-from protoreplay.methods import Method, Problem
-from protoreplay.protocols import Evaluation, PermutedSettings, Protocol, SplitSettings, Stream
-from protoreplay.settings import Settings, unknown
+from protoreplay.core import devices
+from protoreplay.core.errors import UserError, unknown_name
+from protoreplay.core.settings import Settings
+from protoreplay.methods import Method, MethodContext
+from protoreplay.streams import protocols
+from protoreplay.streams.protocols import EvaluationImages, PermutedSettings, Protocol, SplitSettings
+from protoreplay.streams.stream import Stream
 
 
-def first_seeds(count: int, evaluation: Evaluation) -> list[int]:
+def first_seeds(count: int, evaluation: EvaluationImages) -> list[int]:
     """The seeds of a grid: from 0, or from 1000 on validation images, so that nothing is chosen on a draw we report."""
     first = 1000 if evaluation == "validation" else 0
     return list(range(first, first + count))
@@ -45,7 +48,7 @@ class RunSpec:
     method: str
     method_settings: Settings
     seed: int
-    evaluation: Evaluation
+    evaluation: EvaluationImages
     variant: str
     device: str = "cpu"
     keep: bool = False
@@ -61,8 +64,8 @@ class RunSpec:
 
     def build(self, stream: Stream) -> Method[Any]:
         """The run's method, having learned nothing."""
-        problem = Problem(stream.image_shape, stream.num_classes, self.seed, devices.pick(self.device))
-        return methods.get(self.method).build(self.method_settings, problem)
+        context = MethodContext(stream.image_shape, stream.num_classes, self.seed, devices.pick(self.device))
+        return methods.get(self.method).build(self.method_settings, context)
 
     def identity(self, known_classes: list[int]) -> dict[str, Any]:
         """What makes it this run and no other; `known_classes` of its stream, or of one of another seed."""
@@ -100,7 +103,7 @@ def resolve(
     method: str,
     seed: int,
     overrides: Mapping[str, Any],
-    evaluation: Evaluation = "test",
+    evaluation: EvaluationImages = "test",
     device: str = "cpu",
     keep: bool = False,
 ) -> RunSpec:
@@ -113,7 +116,7 @@ def resolve_grid(
     method_names: list[str],
     seeds: list[int],
     overrides: Mapping[str, Any],
-    evaluation: Evaluation = "test",
+    evaluation: EvaluationImages = "test",
     vary: Mapping[str, Sequence[Any]] | None = None,
     device: str = "cpu",
     keep: bool = False,
@@ -144,7 +147,7 @@ def resolve_grid(
 
 
 def _variants(
-    protocol: Protocol, method_names: list[str], overrides: Mapping[str, Any], evaluation: Evaluation
+    protocol: Protocol, method_names: list[str], overrides: Mapping[str, Any], evaluation: EvaluationImages
 ) -> list[RunSpec]:
     """One run of each method, of seed 0."""
     fields = {name: methods.get(name).method.Config.model_fields for name in method_names}
@@ -152,7 +155,7 @@ def _variants(
     known = set(stream_fields).union(*fields.values())
     for key in overrides:
         if key not in known:
-            raise unknown("setting", key, sorted(known), f" of {protocol.name} with {', '.join(method_names)}")
+            raise unknown_name("setting", key, sorted(known), f" of {protocol.name} with {', '.join(method_names)}")
 
     stream_settings = protocol.settings({key: value for key, value in overrides.items() if key in stream_fields})
     specs = []

@@ -2,17 +2,17 @@
 
 from pathlib import Path
 
-from protoreplay.errors import UserError
-from protoreplay.experiments.progress import Progress
+from protoreplay.core.errors import UserError
+from protoreplay.experiments.run_progress import RunProgress
 
 STEPS_PER_TASK = 1000
 """Tasks differ in their number of training steps; on the page's axis each has this many."""
 
 
-class TensorBoard(Progress):
+class TensorBoard(RunProgress):
     """Writes what it is told, and tells another view."""
 
-    def __init__(self, view: Progress, path: Path) -> None:
+    def __init__(self, view: RunProgress, path: Path) -> None:
         """Ready to write into `path/tensorboard` from `begin` on; a `UserError` where the package is missing."""
         try:
             from torch.utils.tensorboard.writer import SummaryWriter

@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from protoreplay import methods
-from protoreplay.errors import UserError
-from protoreplay.evaluation import average
-from protoreplay.experiments.folder import RunFolder
-from protoreplay.experiments.grid import Engine, execute_grid, here
-from protoreplay.experiments.progress import Board
+from protoreplay.core.errors import UserError
+from protoreplay.core.files import write_whole
+from protoreplay.experiments.grid import Engine, execute_grid, in_this_process
+from protoreplay.experiments.grid_queue import run_path
+from protoreplay.experiments.run_folder import RunFolder
+from protoreplay.experiments.run_progress import GridProgress
 from protoreplay.experiments.spec import first_seeds, resolve_grid
-from protoreplay.experiments.work import run_path
-from protoreplay.files import write_whole
+from protoreplay.metrics.accuracy import average
 
 TASKS = 2
 
@@ -35,8 +35,8 @@ def tune(
     seeds: int,
     root: Path,
     overrides: Mapping[str, Any] | None = None,
-    board: Board | None = None,
-    engine: Engine = here,
+    board: GridProgress | None = None,
+    engine: Engine = in_this_process,
 ) -> list[Trial]:
     """Run every candidate of the method's grid on the validation streams; the best first, ties in the grid's order.
 

@@ -18,15 +18,15 @@ from typing import Any
 
 import torch
 
-from protoreplay.experiments.progress import Teller
+from protoreplay.experiments.grid_queue import LOOK_AGAIN_SECONDS, GridQueue, Outcome, attempt, run_path
+from protoreplay.experiments.run_progress import RunProgressSender
 from protoreplay.experiments.spec import RunSpec
-from protoreplay.experiments.work import LOOK_AGAIN_SECONDS, Outcome, Work, attempt, run_path
 
 # Not forked: PyTorch's threads do not survive a fork.
 SPAWN = multiprocessing.get_context("spawn")
 
 
-def in_workers(work: Work, jobs: int) -> None:
+def in_workers(work: GridQueue, jobs: int) -> None:
     """Up to `jobs` runs at a time, each in a worker process."""
     workers: list[_Worker] = []
     try:
@@ -50,7 +50,7 @@ def in_workers(work: Work, jobs: int) -> None:
 class _Worker:
     """A worker process as seen by the one that started it; `number` is of the run it does."""
 
-    def __init__(self, work: Work) -> None:
+    def __init__(self, work: GridQueue) -> None:
         self._work, self._view = work, work.board.run()
         self.number: int | None = None
         self.pipe, theirs = SPAWN.Pipe()
@@ -116,7 +116,7 @@ def _serve(pipe: "Connection[Any, Any]", specs: list[RunSpec], root: Path, log: 
         except EOFError:
             return
         spec = specs[number]
-        tell("outcome", attempt(spec, run_path(root, spec), Teller(tell), log))
+        tell("outcome", attempt(spec, run_path(root, spec), RunProgressSender(tell), log))
 
 
 def _end_with_parent() -> None:

@@ -4,8 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from protoreplay.core.errors import unknown_name
+from protoreplay.core.progress import StepCallback, ignore_steps
+from protoreplay.core.settings import Settings
 from protoreplay.methods import presets
-from protoreplay.methods.base import LedgerItem, Method, Problem, Report, silent
+from protoreplay.methods.base import LedgerItem, Method, MethodContext
 from protoreplay.methods.ewc import EWC
 from protoreplay.methods.icarl import ICaRL
 from protoreplay.methods.joint import Joint
@@ -20,14 +23,24 @@ from protoreplay.methods.si import SI
 from protoreplay.methods.slda import SLDA
 from protoreplay.methods.vpr import VPR
 from protoreplay.methods.vpr_paper import VPRPaper
-from protoreplay.protocols import Protocol
-from protoreplay.settings import Settings, unknown
+from protoreplay.streams.protocols import Protocol
+from protoreplay.streams.stream import Stream
 
-__all__ = ["REGISTRY", "LedgerItem", "Method", "Problem", "Recipe", "Report", "configure", "get", "silent"]
+__all__ = [
+    "REGISTRY",
+    "LedgerItem",
+    "Method",
+    "MethodContext",
+    "MethodEntry",
+    "StepCallback",
+    "configure",
+    "get",
+    "ignore_steps",
+]
 
 
 @dataclass(frozen=True)
-class Recipe:
+class MethodEntry:
     """A name of the registry: a method with settings of its own.
 
     Attributes:
@@ -62,36 +75,36 @@ class Recipe:
         prescribed = {key: value for key, value in protocol.items() if key in fields}
         return self.method.Config.parse({**self.preset, **prescribed, **overrides}, name)
 
-    def build(self, config: Settings, problem: Problem) -> Method[Any]:
+    def build(self, config: Settings, context: MethodContext) -> Method[Any]:
         """A method that has learned nothing yet."""
-        return self.method(config, problem)
+        return self.method(config, context)
 
 
-REGISTRY: dict[str, Recipe] = {
-    "vpr": Recipe(VPR),
-    "vpr-paper": Recipe(VPRPaper, " as in the text of the paper"),
-    "sgd": Recipe(SGD),
-    "l2": Recipe(L2),
-    "ewc": Recipe(EWC),
-    "online-ewc": Recipe(OnlineEWC),
-    "si": Recipe(SI),
-    "mas": Recipe(MAS),
-    "lwf": Recipe(LwF),
-    "icarl": Recipe(ICaRL),
-    "replay": Recipe(Replay),
-    "nearest-mean": Recipe(NearestMean, " of raw pixels"),
-    "nearest-mean-random": Recipe(NearestMean, " of random convolutional features", {"features": "random"}),
-    "nearest-mean-encoder": Recipe(NearestMean, " of the untrained encoder's features", {"features": "encoder"}),
-    "slda": Recipe(SLDA),
-    "joint": Recipe(Joint),
+REGISTRY: dict[str, MethodEntry] = {
+    "vpr": MethodEntry(VPR),
+    "vpr-paper": MethodEntry(VPRPaper, " as in the text of the paper"),
+    "sgd": MethodEntry(SGD),
+    "l2": MethodEntry(L2),
+    "ewc": MethodEntry(EWC),
+    "online-ewc": MethodEntry(OnlineEWC),
+    "si": MethodEntry(SI),
+    "mas": MethodEntry(MAS),
+    "lwf": MethodEntry(LwF),
+    "icarl": MethodEntry(ICaRL),
+    "replay": MethodEntry(Replay),
+    "nearest-mean": MethodEntry(NearestMean, " of raw pixels"),
+    "nearest-mean-random": MethodEntry(NearestMean, " of random convolutional features", {"features": "random"}),
+    "nearest-mean-encoder": MethodEntry(NearestMean, " of the untrained encoder's features", {"features": "encoder"}),
+    "slda": MethodEntry(SLDA),
+    "joint": MethodEntry(Joint),
 }
 
 
-def get(name: str) -> Recipe:
+def get(name: str) -> MethodEntry:
     """The recipe called `name`, whatever its preset, or a `UserError` that lists them."""
     method, _ = presets.split_name(name)
     if method not in REGISTRY:
-        raise unknown("method", method, REGISTRY)
+        raise unknown_name("method", method, REGISTRY)
     return REGISTRY[method]
 
 
@@ -99,3 +112,12 @@ def configure(name: str, protocol: Protocol, overrides: Mapping[str, Any]) -> Se
     """The settings of `NAME` or `NAME@PRESET` on a protocol, with `overrides`; a wrong one is a `UserError`."""
     preset = presets.settings(*presets.split_name(name), protocol)
     return get(name).settings({**protocol.method_settings, **preset}, overrides, name)
+
+
+def make_method(name: str, stream: Stream, seed: int = 0, device: str = "cpu", **settings: Any) -> Method[Any]:
+    """A method that has learned nothing, for the images of `stream`.
+
+    `settings` are those of `protoreplay methods show NAME`; what is not given is as the stream's protocol prescribes.
+    """
+    config = configure(name, stream.protocol, settings)
+    return get(name).build(config, MethodContext(stream.image_shape, stream.num_classes, seed, device))

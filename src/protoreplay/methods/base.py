@@ -9,15 +9,13 @@ import torch
 from pydantic import AfterValidator, Field
 from torch import Tensor
 
-from protoreplay.augmentation import AugmentationSettings
-from protoreplay.encoders import ENCODERS, ImageShape
-from protoreplay.memory import BudgetPer
-from protoreplay.protocols import Task
-from protoreplay.rng import generator
-from protoreplay.settings import Settings
-
-Report = Callable[[int, int, float], None]
-"""Called after each training step with its number from 1, the number of steps, and the loss."""
+from protoreplay.core.progress import StepCallback, ignore_steps
+from protoreplay.core.rng import generator
+from protoreplay.core.settings import Settings
+from protoreplay.encoders.trunks import ENCODERS, ImageShape
+from protoreplay.methods.augmentation import AugmentationSettings
+from protoreplay.methods.replay_memory import BudgetPer
+from protoreplay.streams.stream import Task
 
 Reader = Callable[[Tensor], Tensor]
 """From one batch of what `Method.features` gives, N x ..., to probabilities of the classes seen, N x C."""
@@ -25,12 +23,8 @@ Reader = Callable[[Tensor], Tensor]
 PREDICT_BATCH = 256
 
 
-def silent(step: int, steps: int, loss: float) -> None:
-    """A `Report` that says nothing."""
-
-
 @dataclass(frozen=True)
-class Problem:
+class MethodContext:
     """What a method is told before it sees an image.
 
     Attributes:
@@ -55,7 +49,7 @@ class LedgerItem:
     bytes: int
 
 
-class Latent(NamedTuple):
+class LatentSpace(NamedTuple):
     """The space in which images and prototypes are compared, as it is now.
 
     Attributes:
@@ -121,15 +115,15 @@ class Method(ABC, Generic[C]):
     frozen: ClassVar[bool] = False
     """Whether `features` gives an image the same from the first task on, so that it need not be computed again."""
 
-    def __init__(self, config: C, problem: Problem) -> None:
+    def __init__(self, config: C, context: MethodContext) -> None:
         """Store the arguments; subclasses add what they carry."""
         self.config = config
-        self.problem = problem
-        self.device = torch.device(problem.device)
+        self.context = context
+        self.device = torch.device(context.device)
         self.classes: tuple[int, ...] = ()
 
     @abstractmethod
-    def learn(self, task: Task, report: Report = silent) -> None:
+    def learn(self, task: Task, report: StepCallback = ignore_steps) -> None:
         """Learn `task`. Nothing of it is used after this returns, except what the ledger shows."""
 
     @abstractmethod
@@ -144,7 +138,7 @@ class Method(ABC, Generic[C]):
     def reader(self) -> Reader:
         """A `Reader` of what is known now; what all batches need is computed here, once. Called without gradients."""
 
-    def latent(self) -> Latent | None:
+    def latent(self) -> LatentSpace | None:
         """Prototypes and latent space, for analyses; None for methods that have none. Called without gradients."""
         return None
 
@@ -159,11 +153,11 @@ class Method(ABC, Generic[C]):
 
     def generator(self, *purpose: str | int) -> torch.Generator:
         """The random numbers for one purpose of this method and seed."""
-        return generator(self.problem.seed, type(self).__name__, *purpose)
+        return generator(self.context.seed, type(self).__name__, *purpose)
 
     def initial_weights(self) -> torch.Generator:
         """The random numbers for a network's first weights: of one seed, all methods start with the same trunk."""
-        return generator(self.problem.seed, "initial weights")
+        return generator(self.context.seed, "initial weights")
 
     def features(self, images: Tensor) -> Tensor:
         """For one batch, uint8 N x C x H x W, what a `Reader` works on: where not `frozen`, the images."""

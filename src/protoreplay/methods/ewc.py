@@ -7,12 +7,13 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from protoreplay.methods.base import Problem, Report, prefixed, silent, under
+from protoreplay.core.progress import StepCallback, ignore_steps
+from protoreplay.methods.base import MethodContext, prefixed, under
 from protoreplay.methods.importance import FisherLabels, fisher, some
 from protoreplay.methods.linear import LinearMethod
 from protoreplay.methods.optimizers import adam
 from protoreplay.methods.penalty import SEARCH, PenaltySettings, Quadratic, Weights, no_importance, penalised, weights
-from protoreplay.protocols import Task
+from protoreplay.streams.stream import Task
 
 
 class FisherSettings(PenaltySettings):
@@ -46,13 +47,13 @@ class EWC(LinearMethod[EWCConfig]):
     search = SEARCH
     optimizer: torch.optim.Optimizer
 
-    def __init__(self, config: EWCConfig, problem: Problem) -> None:
+    def __init__(self, config: EWCConfig, context: MethodContext) -> None:
         """A fresh network and its optimiser; nothing is held yet."""
-        super().__init__(config, problem)
+        super().__init__(config, context)
         self.optimizer = adam(self.network, config.lr)
         self.penalty = Quadratic(no_importance(self.network), weights(self.network))
 
-    def learn(self, task: Task, report: Report = silent) -> None:
+    def learn(self, task: Task, report: StepCallback = ignore_steps) -> None:
         """Train on the task's images with the penalty, then add the task's own term to it."""
         self.see(task)
         self.fit(task, self.optimizer, report, step=penalised(self.penalty, self.network, self.config.strength))

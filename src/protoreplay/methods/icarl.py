@@ -9,14 +9,16 @@ from pydantic import Field
 from torch import Tensor
 from torch.nn import functional
 
-from protoreplay.encoders import Network
-from protoreplay.memory import ReplayMemory, quota
-from protoreplay.methods.base import PREDICT_BATCH, MemorySettings, Problem, Reader, Report, prefixed, silent, under
+from protoreplay.core.progress import StepCallback, ignore_steps
+from protoreplay.encoders.network import Network
+from protoreplay.methods.base import PREDICT_BATCH, MemorySettings, MethodContext, Reader, prefixed, under
 from protoreplay.methods.distillation import soft_cross_entropy
 from protoreplay.methods.linear import LinearMethod, Loss
 from protoreplay.methods.optimizers import adam
-from protoreplay.protocols import Task
-from protoreplay.prototypes import class_probabilities, squared_distances
+from protoreplay.methods.replay_memory import ReplayMemory, quota
+from protoreplay.prototypes.distances import squared_distances
+from protoreplay.prototypes.gaussians import class_probabilities
+from protoreplay.streams.stream import Task
 
 
 class ICaRLConfig(MemorySettings):
@@ -40,15 +42,15 @@ class ICaRL(LinearMethod[ICaRLConfig]):
     summary = "iCaRL: herded exemplars, distillation, nearest mean of exemplars"
     optimizer: torch.optim.Optimizer
 
-    def __init__(self, config: ICaRLConfig, problem: Problem) -> None:
+    def __init__(self, config: ICaRLConfig, context: MethodContext) -> None:
         """A fresh network and no exemplars."""
-        super().__init__(config, problem)
+        super().__init__(config, context)
         self.optimizer = adam(self.network, config.lr)
-        self.exemplars = ReplayMemory.empty(problem.image_shape)
+        self.exemplars = ReplayMemory.empty(context.image_shape)
         self.pairs = 0
         """How many (task, class) pairs share the budget."""
 
-    def learn(self, task: Task, report: Report = silent) -> None:
+    def learn(self, task: Task, report: StepCallback = ignore_steps) -> None:
         """Train on the task's images and the exemplars, then choose exemplars of the task and drop some of the old."""
         teacher = copy.deepcopy(self.network)
         self.see(task)

@@ -6,10 +6,11 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from protoreplay.methods.base import EncoderSettings, Problem, Report, silent
+from protoreplay.core.progress import StepCallback, ignore_steps
+from protoreplay.methods.base import EncoderSettings, MethodContext
 from protoreplay.methods.linear import LinearMethod
 from protoreplay.methods.optimizers import adam
-from protoreplay.protocols import Task
+from protoreplay.streams.stream import Task
 
 
 class JointConfig(EncoderSettings):
@@ -27,13 +28,13 @@ class Joint(LinearMethod[JointConfig]):
     Config = JointConfig
     summary = "trained anew on all data so far: the ceiling"
 
-    def __init__(self, config: JointConfig, problem: Problem) -> None:
+    def __init__(self, config: JointConfig, context: MethodContext) -> None:
         """No data yet."""
-        super().__init__(config, problem)
-        self.images = torch.zeros(0, *problem.image_shape, dtype=torch.uint8)
+        super().__init__(config, context)
+        self.images = torch.zeros(0, *context.image_shape, dtype=torch.uint8)
         self.labels = torch.zeros(0, dtype=torch.int64)
 
-    def learn(self, task: Task, report: Report = silent) -> None:
+    def learn(self, task: Task, report: StepCallback = ignore_steps) -> None:
         """Add the task's images to all others and train from the start."""
         self.see(task)
         self.images = torch.cat([self.images, task.images])

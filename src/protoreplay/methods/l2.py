@@ -3,11 +3,12 @@
 import torch
 from pydantic import Field
 
-from protoreplay.methods.base import Problem, Report, silent
+from protoreplay.core.progress import StepCallback, ignore_steps
+from protoreplay.methods.base import MethodContext
 from protoreplay.methods.linear import LinearMethod
 from protoreplay.methods.optimizers import adam
 from protoreplay.methods.penalty import SEARCH, PenaltySettings, Quadratic, penalised, weights
-from protoreplay.protocols import Task
+from protoreplay.streams.stream import Task
 
 
 class L2Config(PenaltySettings):
@@ -28,12 +29,12 @@ class L2(LinearMethod[L2Config]):
     search = SEARCH
     optimizer: torch.optim.Optimizer
 
-    def __init__(self, config: L2Config, problem: Problem) -> None:
+    def __init__(self, config: L2Config, context: MethodContext) -> None:
         """A fresh network and its optimiser."""
-        super().__init__(config, problem)
+        super().__init__(config, context)
         self.optimizer = adam(self.network, config.lr)
 
-    def learn(self, task: Task, report: Report = silent) -> None:
+    def learn(self, task: Task, report: StepCallback = ignore_steps) -> None:
         """Train on the task's images with the penalty; the first task has none."""
         anchor = weights(self.network)
         penalty = Quadratic(dict.fromkeys(anchor, torch.tensor(float(bool(self.classes)))), anchor)

@@ -7,12 +7,13 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from protoreplay.augmentation import augment
-from protoreplay.encoders import Network
-from protoreplay.methods.base import EncoderSettings, Method, Problem, Reader, Report, prefixed, under
+from protoreplay.core.progress import StepCallback
+from protoreplay.encoders.network import Network
+from protoreplay.methods.augmentation import augment
+from protoreplay.methods.base import EncoderSettings, Method, MethodContext, Reader, prefixed, under
 from protoreplay.methods.batches import batches, steps_per_task
 from protoreplay.methods.optimizers import descend, load_optimizer, optimizer_tensors
-from protoreplay.protocols import Task
+from protoreplay.streams.stream import Task
 
 E = TypeVar("E", bound=EncoderSettings)
 
@@ -29,15 +30,15 @@ class LinearMethod(Method[E]):
     optimizer: torch.optim.Optimizer | None = None
     """One that goes on from task to task, if any: its moments are then carried, and counted."""
 
-    def __init__(self, config: E, problem: Problem) -> None:
+    def __init__(self, config: E, context: MethodContext) -> None:
         """A fresh network."""
-        super().__init__(config, problem)
+        super().__init__(config, context)
         self.network = self.fresh_network()
 
     def fresh_network(self) -> Network:
         """The network of this seed before any training."""
-        problem = self.problem
-        network = Network(self.config.encoder, problem.image_shape, problem.num_classes, self.initial_weights())
+        context = self.context
+        network = Network(self.config.encoder, context.image_shape, context.num_classes, self.initial_weights())
         return network.to(self.device)
 
     def scores(self, images: Tensor) -> Tensor:
@@ -57,7 +58,7 @@ class LinearMethod(Method[E]):
         self,
         task: Task,
         optimizer: torch.optim.Optimizer,
-        report: Report,
+        report: StepCallback,
         *,
         loss: Loss | None = None,
         step: Step = descend,

@@ -6,11 +6,12 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from protoreplay.methods.base import EncoderSettings, Problem, Report, silent
+from protoreplay.core.progress import StepCallback, ignore_steps
+from protoreplay.methods.base import EncoderSettings, MethodContext
 from protoreplay.methods.distillation import soft_cross_entropy
 from protoreplay.methods.linear import LinearMethod
 from protoreplay.methods.optimizers import adam
-from protoreplay.protocols import Task
+from protoreplay.streams.stream import Task
 
 
 class LwFConfig(EncoderSettings):
@@ -34,12 +35,12 @@ class LwF(LinearMethod[LwFConfig]):
     summary = "Learning without Forgetting, distillation on the new images"
     optimizer: torch.optim.Optimizer
 
-    def __init__(self, config: LwFConfig, problem: Problem) -> None:
+    def __init__(self, config: LwFConfig, context: MethodContext) -> None:
         """A fresh network."""
-        super().__init__(config, problem)
+        super().__init__(config, context)
         self.optimizer = adam(self.network, config.lr)
 
-    def learn(self, task: Task, report: Report = silent) -> None:
+    def learn(self, task: Task, report: StepCallback = ignore_steps) -> None:
         """Train on the task's images, by cross-entropy among all classes and distillation among the old ones."""
         old, teacher = list(self.classes), copy.deepcopy(self.network)
         self.see(task)

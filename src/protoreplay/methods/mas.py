@@ -7,7 +7,8 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from protoreplay.methods.base import Problem, Report, prefixed, silent
+from protoreplay.core.progress import StepCallback, ignore_steps
+from protoreplay.methods.base import MethodContext, prefixed
 from protoreplay.methods.importance import sensitivity, some
 from protoreplay.methods.linear import LinearMethod
 from protoreplay.methods.optimizers import adam
@@ -20,7 +21,7 @@ from protoreplay.methods.penalty import (
     penalised,
     weights,
 )
-from protoreplay.protocols import Task
+from protoreplay.streams.stream import Task
 
 
 class MASConfig(PenaltySettings):
@@ -44,13 +45,13 @@ class MAS(LinearMethod[MASConfig]):
     search = SEARCH
     optimizer: torch.optim.Optimizer
 
-    def __init__(self, config: MASConfig, problem: Problem) -> None:
+    def __init__(self, config: MASConfig, context: MethodContext) -> None:
         """A fresh network and its optimiser; nothing is held yet."""
-        super().__init__(config, problem)
+        super().__init__(config, context)
         self.optimizer = adam(self.network, config.lr)
         self.importance = no_importance(self.network)
 
-    def learn(self, task: Task, report: Report = silent) -> None:
+    def learn(self, task: Task, report: StepCallback = ignore_steps) -> None:
         """Train on the task's images with the penalty, then add the task's importances."""
         self.see(task)
         penalty = Quadratic(self.importance, weights(self.network))

@@ -5,10 +5,12 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from protoreplay.methods.base import Method, Problem, Reader, Report, prefixed, silent, under
-from protoreplay.methods.features import FeatureSettings, extractor
-from protoreplay.protocols import Task
-from protoreplay.prototypes import class_probabilities, squared_distances
+from protoreplay.core.progress import StepCallback, ignore_steps
+from protoreplay.methods.base import Method, MethodContext, Reader, prefixed, under
+from protoreplay.methods.fixed_features import FeatureSettings, extractor
+from protoreplay.prototypes.distances import squared_distances
+from protoreplay.prototypes.gaussians import class_probabilities
+from protoreplay.streams.stream import Task
 
 
 class NearestMeanConfig(FeatureSettings):
@@ -22,10 +24,10 @@ class NearestMean(Method[NearestMeanConfig]):
     frozen = True
     summary = "the floor: nearest class mean, untrained,"
 
-    def __init__(self, config: NearestMeanConfig, problem: Problem) -> None:
+    def __init__(self, config: NearestMeanConfig, context: MethodContext) -> None:
         """No means yet."""
-        super().__init__(config, problem)
-        body, width = extractor(config, problem.image_shape, self.initial_weights())
+        super().__init__(config, context)
+        body, width = extractor(config, context.image_shape, self.initial_weights())
         self.body = body.to(self.device)
         self.means = torch.zeros(0, width, device=self.device)
         self.owners = torch.zeros(0, dtype=torch.int64, device=self.device)
@@ -35,7 +37,7 @@ class NearestMean(Method[NearestMeanConfig]):
         features: Tensor = self.body(images)
         return features
 
-    def learn(self, task: Task, report: Report = silent) -> None:
+    def learn(self, task: Task, report: StepCallback = ignore_steps) -> None:
         """Average the features of each class."""
         features = self.features(task.images.to(self.device))
         means = [features[(task.labels == label).to(self.device)].mean(0) for label in task.classes]

@@ -6,12 +6,13 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from protoreplay.methods.base import Problem, Report, prefixed, silent
+from protoreplay.core.progress import StepCallback, ignore_steps
+from protoreplay.methods.base import MethodContext, prefixed
 from protoreplay.methods.ewc import FisherSettings, fisher_of_task
 from protoreplay.methods.linear import LinearMethod
 from protoreplay.methods.optimizers import adam
 from protoreplay.methods.penalty import SEARCH, Quadratic, load_importance, no_importance, penalised, weights
-from protoreplay.protocols import Task
+from protoreplay.streams.stream import Task
 
 
 class OnlineEWCConfig(FisherSettings):
@@ -32,13 +33,13 @@ class OnlineEWC(LinearMethod[OnlineEWCConfig]):
     search = SEARCH
     optimizer: torch.optim.Optimizer
 
-    def __init__(self, config: OnlineEWCConfig, problem: Problem) -> None:
+    def __init__(self, config: OnlineEWCConfig, context: MethodContext) -> None:
         """A fresh network and its optimiser; nothing is held yet."""
-        super().__init__(config, problem)
+        super().__init__(config, context)
         self.optimizer = adam(self.network, config.lr)
         self.importance = no_importance(self.network)
 
-    def learn(self, task: Task, report: Report = silent) -> None:
+    def learn(self, task: Task, report: StepCallback = ignore_steps) -> None:
         """Train on the task's images with the penalty, then renew the importances."""
         self.see(task)
         penalty = Quadratic(self.importance, weights(self.network))

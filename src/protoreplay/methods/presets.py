@@ -8,9 +8,8 @@ import json
 from importlib import resources
 from typing import Any
 
-from protoreplay.errors import UserError
-from protoreplay.protocols import PermutedSettings, Protocol
-from protoreplay.settings import unknown
+from protoreplay.core.errors import UserError, unknown_name
+from protoreplay.streams.protocols import PermutedSettings, Protocol
 
 PRESETS = ("published", "tuned")
 
@@ -50,7 +49,7 @@ def split_name(name: str) -> tuple[str, str]:
     """`ewc@tuned` as method and preset; without one it is `published`."""
     method, separator, preset = name.partition("@")
     if separator and preset not in PRESETS:
-        raise unknown("preset", preset, list(PRESETS), f" in {name}")
+        raise unknown_name("preset", preset, list(PRESETS), f" in {name}")
     return method, preset or "published"
 
 

@@ -5,12 +5,13 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from protoreplay.augmentation import augment
-from protoreplay.memory import ReplayMemory, quota
-from protoreplay.methods.base import MemorySettings, Problem, Report, prefixed, silent, under
+from protoreplay.core.progress import StepCallback, ignore_steps
+from protoreplay.methods.augmentation import augment
+from protoreplay.methods.base import MemorySettings, MethodContext, prefixed, under
 from protoreplay.methods.linear import LinearMethod
 from protoreplay.methods.optimizers import adam
-from protoreplay.protocols import Task
+from protoreplay.methods.replay_memory import ReplayMemory, quota
+from protoreplay.streams.stream import Task
 
 
 class ReplayConfig(MemorySettings):
@@ -24,15 +25,15 @@ class Replay(LinearMethod[ReplayConfig]):
     summary = "stored images mixed into each batch of new ones"
     optimizer: torch.optim.Optimizer
 
-    def __init__(self, config: ReplayConfig, problem: Problem) -> None:
+    def __init__(self, config: ReplayConfig, context: MethodContext) -> None:
         """A fresh network and an empty memory."""
-        super().__init__(config, problem)
+        super().__init__(config, context)
         self.optimizer = adam(self.network, config.lr)
-        self.memory = ReplayMemory.empty(problem.image_shape)
+        self.memory = ReplayMemory.empty(context.image_shape)
         self.pairs = 0
         """How many (task, class) pairs share the budget."""
 
-    def learn(self, task: Task, report: Report = silent) -> None:
+    def learn(self, task: Task, report: StepCallback = ignore_steps) -> None:
         """Train on the task's images and the memory's, then take the task's share into the memory."""
         self.see(task)
         stored, labels = self.memory.images.to(self.device), self.targets(self.memory.classes)

@@ -6,9 +6,10 @@ from typing import Any, ClassVar
 import torch
 from pydantic import Field
 
-from protoreplay.methods.base import EncoderSettings, Report, silent
+from protoreplay.core.progress import StepCallback, ignore_steps
+from protoreplay.methods.base import EncoderSettings
 from protoreplay.methods.linear import LinearMethod
-from protoreplay.protocols import Task
+from protoreplay.streams.stream import Task
 
 
 class SGDConfig(EncoderSettings):
@@ -25,7 +26,7 @@ class SGD(LinearMethod[SGDConfig]):
     summary = "plain fine-tuning, nothing against forgetting"
     search: ClassVar[Mapping[str, tuple[Any, ...]]] = {"lr": (1e-3, 3e-3, 1e-2, 3e-2, 1e-1)}
 
-    def learn(self, task: Task, report: Report = silent) -> None:
+    def learn(self, task: Task, report: StepCallback = ignore_steps) -> None:
         """Train on the task's images, among all classes seen so far."""
         self.see(task)
         optimizer = torch.optim.SGD(self.network.parameters(), lr=self.config.lr)

@@ -6,7 +6,8 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from protoreplay.methods.base import Problem, Report, prefixed, silent
+from protoreplay.core.progress import StepCallback, ignore_steps
+from protoreplay.methods.base import MethodContext, prefixed
 from protoreplay.methods.linear import LinearMethod
 from protoreplay.methods.optimizers import adam
 from protoreplay.methods.penalty import (
@@ -18,7 +19,7 @@ from protoreplay.methods.penalty import (
     no_importance,
     weights,
 )
-from protoreplay.protocols import Task
+from protoreplay.streams.stream import Task
 
 
 class SIConfig(PenaltySettings):
@@ -43,13 +44,13 @@ class SI(LinearMethod[SIConfig]):
     search = SEARCH
     optimizer: torch.optim.Optimizer
 
-    def __init__(self, config: SIConfig, problem: Problem) -> None:
+    def __init__(self, config: SIConfig, context: MethodContext) -> None:
         """A fresh network and its optimiser; nothing is held yet."""
-        super().__init__(config, problem)
+        super().__init__(config, context)
         self.optimizer = adam(self.network, config.lr)
         self.importance = no_importance(self.network)
 
-    def learn(self, task: Task, report: Report = silent) -> None:
+    def learn(self, task: Task, report: StepCallback = ignore_steps) -> None:
         """Train on the task's images with the penalty, then add the task's importances."""
         self.see(task)
         start = weights(self.network)
@@ -60,7 +61,7 @@ class SI(LinearMethod[SIConfig]):
             for name, old in self.importance.items()
         }
 
-    def _train(self, task: Task, penalty: Quadratic, report: Report) -> Weights:
+    def _train(self, task: Task, penalty: Quadratic, report: StepCallback) -> Weights:
         """Train on the task's images; returns each weight's share in the fall of the loss, without the penalty."""
         path, held = no_importance(self.network), penalty.holds()
         # Made once: memory that is taken and given back in every step can double its time.

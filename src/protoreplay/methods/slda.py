@@ -7,10 +7,11 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from protoreplay.methods.base import Method, Problem, Reader, Report, prefixed, silent, under
-from protoreplay.methods.features import FeatureSettings, extractor
-from protoreplay.protocols import Task
-from protoreplay.prototypes import class_probabilities
+from protoreplay.core.progress import StepCallback, ignore_steps
+from protoreplay.methods.base import Method, MethodContext, Reader, prefixed, under
+from protoreplay.methods.fixed_features import FeatureSettings, extractor
+from protoreplay.prototypes.gaussians import class_probabilities
+from protoreplay.streams.stream import Task
 
 
 class SLDAConfig(FeatureSettings):
@@ -33,10 +34,10 @@ class SLDA(Method[SLDAConfig]):
     frozen = True
     summary = "streaming linear discriminant, one shrunk covariance, on untrained features"
 
-    def __init__(self, config: SLDAConfig, problem: Problem) -> None:
+    def __init__(self, config: SLDAConfig, context: MethodContext) -> None:
         """No means, no scatter."""
-        super().__init__(config, problem)
-        body, width = extractor(config, problem.image_shape, self.initial_weights())
+        super().__init__(config, context)
+        body, width = extractor(config, context.image_shape, self.initial_weights())
         self.body = body.to(self.device)
         self.means = torch.zeros(0, width, device=self.device)
         self.owners = torch.zeros(0, dtype=torch.int64, device=self.device)
@@ -49,7 +50,7 @@ class SLDA(Method[SLDAConfig]):
         features: Tensor = self.body(images)
         return features
 
-    def learn(self, task: Task, report: Report = silent) -> None:
+    def learn(self, task: Task, report: StepCallback = ignore_steps) -> None:
         """Add the means of the task's classes and the scatter around them."""
         features = self.features(task.images.to(self.device))
         for label in task.classes:

@@ -14,14 +14,17 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from protoreplay.alignment import align
-from protoreplay.augmentation import AugmentationSettings, augment
-from protoreplay.encoders import Dictionary, Pixels
-from protoreplay.memory import ReplayMemory
-from protoreplay.methods import layer as layers
-from protoreplay.methods.base import Latent, Method, Problem, Reader, Report, prefixed, silent, under
-from protoreplay.protocols import Task
-from protoreplay.prototypes import class_probabilities, clusters, squared_distances
+from protoreplay.core.progress import StepCallback, ignore_steps
+from protoreplay.encoders.dictionary import PatchDictionary
+from protoreplay.encoders.fixed import RootPixels
+from protoreplay.methods.augmentation import AugmentationSettings, augment
+from protoreplay.methods.base import LatentSpace, Method, MethodContext, Reader, prefixed, under
+from protoreplay.methods.replay_memory import ReplayMemory
+from protoreplay.prototypes import whitening as layers
+from protoreplay.prototypes.alignment import align
+from protoreplay.prototypes.distances import clusters, squared_distances
+from protoreplay.prototypes.gaussians import class_probabilities
+from protoreplay.streams.stream import Task
 
 CALIBRATED = 50
 """Images of a class, at most, that probabilities are calibrated on."""
@@ -39,7 +42,7 @@ class VPRConfig(AugmentationSettings):
     mirror: bool = True
     """Whether the dictionary gives an image and its mirror image the same features."""
     latent: int = Field(700, ge=1)
-    """Latent dimension: width of the dictionary's features and of the layer."""
+    """LatentSpace dimension: width of the dictionary's features and of the layer."""
     views: int = Field(200, ge=1)
     """Views of a class: its images, and changed copies of all of them alike. A prototype is halfway between the mean of
     the images and that of all views."""
@@ -160,13 +163,13 @@ class VPR(Method[VPRConfig]):
     frozen = True
     summary = "Variational Prototype Replays: frozen body, linear layer, replay of prototype samples"
 
-    def __init__(self, config: VPRConfig, problem: Problem) -> None:
+    def __init__(self, config: VPRConfig, context: MethodContext) -> None:
         """Nothing is known yet."""
-        super().__init__(config, problem)
+        super().__init__(config, context)
         body = (
-            Pixels(problem.image_shape)
+            RootPixels(context.image_shape)
             if config.body == "pixels"
-            else Dictionary(problem.image_shape, config.filters, config.patch, config.latent, config.mirror)
+            else PatchDictionary(context.image_shape, config.filters, config.patch, config.latent, config.mirror)
         )
         self.body, width = body.to(self.device), body.width
         shape = (width, width) if config.weighting == "covariance" else (width,)
@@ -178,7 +181,7 @@ class VPR(Method[VPRConfig]):
         """For each domain, the domain whose prototypes it uses."""
         self.calibration = torch.zeros(len(layers.TEMPERATURES))
         """Loss, at each temperature, of all images so far, each left out of what was learned."""
-        self.memory = ReplayMemory.empty(problem.image_shape)
+        self.memory = ReplayMemory.empty(context.image_shape)
 
     def features(self, images: Tensor) -> Tensor:
         """What the body makes of a batch, N x D."""
@@ -186,7 +189,7 @@ class VPR(Method[VPRConfig]):
         return features
 
     @torch.no_grad()
-    def learn(self, task: Task, report: Report = silent) -> None:
+    def learn(self, task: Task, report: StepCallback = ignore_steps) -> None:
         """Make the body if this is the first task; then extend the first domain, or open another."""
         random = self.generator("learn", task.position)
         images = task.images.to(self.device)
@@ -198,7 +201,7 @@ class VPR(Method[VPRConfig]):
             self._open_domain(task, self.embed(images), random)
         self.see(task)
 
-    def _extend(self, task: Task, images: Tensor, random: torch.Generator, report: Report) -> None:
+    def _extend(self, task: Task, images: Tensor, random: torch.Generator, report: StepCallback) -> None:
         """Add prototypes of the task's classes to the first domain and renew the layer."""
         old, pools, taught = len(self.prototypes.of(0)), [], []
         for label in task.classes:
@@ -322,11 +325,11 @@ class VPR(Method[VPRConfig]):
         scatter = self.scatter if self.scatter.ndim == 2 else self.scatter.diag()
         return bank.mean @ layer.T, layer @ (scatter / bank.count.sum()) @ layer.T
 
-    def latent(self) -> Latent:
+    def latent(self) -> LatentSpace:
         """Behind the layer; the prototypes of the first domain, whose variances are common to all."""
         bank = self.prototypes.of(0)
         means, covariance = self.latent_prototypes()
-        return Latent(
+        return LatentSpace(
             means, covariance.diagonal().expand_as(means), bank.classes, lambda x: layers.apply(self.layer, x)
         )
 

@@ -10,36 +10,32 @@ from pydantic import Field
 from torch import Tensor
 from torch.nn import functional
 
-from protoreplay.augmentation import augment
-from protoreplay.encoders import Network, as_gaussian
-from protoreplay.memory import ReplayMemory, quota
+from protoreplay.core.progress import StepCallback, ignore_steps
+from protoreplay.encoders.network import Network, as_gaussian
+from protoreplay.methods.augmentation import augment
 from protoreplay.methods.base import (
     PREDICT_BATCH,
-    Latent,
+    LatentSpace,
     MemorySettings,
     Method,
-    Problem,
+    MethodContext,
     Reader,
-    Report,
     prefixed,
-    silent,
     under,
 )
 from protoreplay.methods.batches import episodes, steps_per_task
 from protoreplay.methods.optimizers import adam, descend
-from protoreplay.protocols import Task
-from protoreplay.prototypes import (
-    Gaussian,
+from protoreplay.methods.replay_memory import ReplayMemory, quota
+from protoreplay.prototypes.distances import (
     Landmarks,
-    PrototypeBank,
-    class_probabilities,
     common_noise_squared_distances,
     expected_squared_distances,
-    group_means,
     moments,
     sampled_squared_distances,
     squared_distances,
 )
+from protoreplay.prototypes.gaussians import Gaussian, PrototypeBank, class_probabilities, group_means
+from protoreplay.streams.stream import Task
 
 GROUP = 2**19
 """Past tasks are computed at once up to this many distances: enough to fill the processor, little memory."""
@@ -51,7 +47,7 @@ class VPRPaperConfig(MemorySettings):
     lr: float = Field(1e-3, gt=0)
     """Adam's learning rate (published for split-cifar10: 1e-3); its moments start anew with each task (ours)."""
     dim: int = Field(500, ge=1)
-    """Latent dimension (paper, CIFAR-10: 500)."""
+    """LatentSpace dimension (paper, CIFAR-10: 500)."""
     samples: int = Field(50, ge=1)
     """Z, samples drawn from every image and every prototype (paper: 50)."""
     expectation: Literal["sampled", "closed-form"] = "sampled"
@@ -107,15 +103,15 @@ class VPRPaper(Method[VPRPaperConfig]):
     Config = VPRPaperConfig
     summary = "Variational Prototype Replays"
 
-    def __init__(self, config: VPRPaperConfig, problem: Problem) -> None:
+    def __init__(self, config: VPRPaperConfig, context: MethodContext) -> None:
         """A fresh encoder, no prototypes, an empty memory."""
-        super().__init__(config, problem)
-        self.network = Network(config.encoder, problem.image_shape, 2 * config.dim, self.initial_weights())
+        super().__init__(config, context)
+        self.network = Network(config.encoder, context.image_shape, 2 * config.dim, self.initial_weights())
         self.network.to(self.device)
-        self.memory = ReplayMemory.empty(problem.image_shape)
+        self.memory = ReplayMemory.empty(context.image_shape)
         self.banks: list[PrototypeBank] = []
 
-    def learn(self, task: Task, report: Report = silent) -> None:
+    def learn(self, task: Task, report: StepCallback = ignore_steps) -> None:
         """Alternate steps on the new images with replay of every past task, then store prototypes and images."""
         random = self.generator("learn", task.position)
         images = task.images.to(self.device)
@@ -298,11 +294,11 @@ class VPRPaper(Method[VPRPaperConfig]):
         parts = [self.network.gaussian(part) for part in images.split(PREDICT_BATCH)]
         return Gaussian(torch.cat([mean for mean, _ in parts]), torch.cat([logvar for _, logvar in parts]))
 
-    def latent(self) -> Latent:
+    def latent(self) -> LatentSpace:
         """The encoder's space; the prototypes of the last task."""
         bank = self.banks[-1]
         mean, logvar = bank.gaussian
-        return Latent(mean, logvar.exp(), bank.classes, lambda images: self._embed(images.to(self.device)).mean)
+        return LatentSpace(mean, logvar.exp(), bank.classes, lambda images: self._embed(images.to(self.device)).mean)
 
     def reader(self) -> Reader:
         """Nearest prototype. All images share their noise, so that an answer does not depend on its batch."""

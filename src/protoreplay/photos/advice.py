@@ -7,9 +7,9 @@ from statistics import NormalDist
 
 import numpy as np
 
-from protoreplay.photos.concepts import Floats
-from protoreplay.photos.head import left_out, shared_scatter, softmax, weights
 from protoreplay.photos.model import Model
+from protoreplay.prototypes.classifier import left_out, shared_scatter, softmax, weights
+from protoreplay.prototypes.sums import Floats
 
 COLLISION = 0.1
 """Expected confusion of two classes from which a person is warned."""

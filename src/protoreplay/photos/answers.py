@@ -6,10 +6,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from protoreplay.photos.concepts import Floats, rooted
 from protoreplay.photos.embedding import Embedded
-from protoreplay.photos.head import familiarity
 from protoreplay.photos.model import Model
+from protoreplay.prototypes.classifier import familiarity
+from protoreplay.prototypes.sums import Floats, rooted
 
 BATCH = 128
 """Photos that are compared with many classes at once."""

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from protoreplay.errors import UserError
-from protoreplay.files import write_whole
+from protoreplay.core.errors import UserError
+from protoreplay.core.files import write_whole
 from protoreplay.photos import modelfile, output
 
 CHUNK = 1000
@@ -115,7 +115,7 @@ def answer_chunk(
     model: bytes, encoder: str, format: str, path: Path, photos: Sequence[str], threads: int | None = None
 ) -> None:
     """Answer one chunk into its file."""
-    from protoreplay.backbones import encoder as encoders
+    from protoreplay.encoders import pretrained as encoders
     from protoreplay.photos.answers import answer
     from protoreplay.photos.embedding import embed
 

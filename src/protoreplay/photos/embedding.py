@@ -21,9 +21,9 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
-from protoreplay.backbones.encoder import Encoder, Features
+from protoreplay.core.errors import UserError
 from protoreplay.data import pictures
-from protoreplay.errors import UserError
+from protoreplay.encoders.pretrained import Encoder, Features
 from protoreplay.photos.feature_cache import FeatureCache
 
 Photo = Path | bytes | npt.NDArray[np.uint8]

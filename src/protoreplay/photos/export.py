@@ -6,10 +6,10 @@ import numpy as np
 import onnx
 from onnx import TensorProto
 
-from protoreplay.backbones import graph
-from protoreplay.backbones.encoder import Encoder
-from protoreplay.photos.head import BACKGROUND
+from protoreplay.encoders import onnx_graph
+from protoreplay.encoders.pretrained import Encoder
 from protoreplay.photos.model import Model
+from protoreplay.prototypes.classifier import BACKGROUND
 
 
 def to_onnx(model: Model, encoder: Encoder) -> bytes:
@@ -20,7 +20,7 @@ def to_onnx(model: Model, encoder: Encoder) -> bytes:
     (float32, N: below 0 is "I don't know"). The class names are in the metadata, as JSON under `classes`.
     """
     body = onnx.load_model_from_string(encoder.graph)
-    opset = graph.opset_of(body)
+    opset = onnx_graph.opset_of(body)
     whole = onnx.compose.merge_models(
         onnx.compose.add_prefix(body, "encoder/", rename_inputs=False, rename_outputs=False),
         _head(model, encoder.width, opset, body.ir_version),
@@ -39,7 +39,7 @@ def to_onnx(model: Model, encoder: Encoder) -> bytes:
 
 
 def _head(model: Model, width: int, opset: int, ir_version: int) -> onnx.ModelProto:
-    head, make = model.head, graph.Builder()
+    head, make = model.head, onnx_graph.Builder()
     x = make.add("Mul", make.add("Sqrt", make.add("Abs", "features_in")), make.add("Sign", "features_in"))
     seen = make.add("Sub", make.add("LpNormalization", x, axis=1, p=2), make.constant(head.centre))
     nearness = make.add(
@@ -62,10 +62,10 @@ def _head(model: Model, width: int, opset: int, ir_version: int) -> onnx.ModelPr
     strange = make.add("Less", familiarity, make.constant(0))
     make.add("Where", strange, make.constant(-1, np.int64), make.add("Reshape", "index", flat), output="label")
     outputs = [
-        graph.value("label", "N", kind=TensorProto.INT64),
-        graph.value("probabilities", "N", len(head.names)),
-        graph.value("familiarity", "N"),
+        onnx_graph.value("label", "N", kind=TensorProto.INT64),
+        onnx_graph.value("probabilities", "N", len(head.names)),
+        onnx_graph.value("familiarity", "N"),
     ]
-    result = make.model([graph.value("features_in", "N", width)], outputs, opset)
+    result = make.model([onnx_graph.value("features_in", "N", width)], outputs, opset)
     result.ir_version = ir_version
     return result

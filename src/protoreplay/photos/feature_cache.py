@@ -16,7 +16,7 @@ from typing import Self
 
 import numpy as np
 
-from protoreplay.backbones.encoder import Features, folder
+from protoreplay.encoders.pretrained import Features, folder
 
 LIMIT = 500_000_000
 """Bytes of features, about 50,000 photos of the default encoder."""

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from protoreplay.photos import advice
-from protoreplay.photos.head import shared_scatter, weights
 from protoreplay.photos.model import Event, Model
+from protoreplay.prototypes.classifier import shared_scatter, weights
 
 
 @dataclass(frozen=True)
-class Entry:
+class ClassSummary:
     """One class.
 
     Attributes:
@@ -35,7 +35,7 @@ class Entry:
     confused: tuple[tuple[str, float], ...]
 
 
-def entries(model: Model, most: int = 2) -> list[Entry]:
+def entries(model: Model, most: int = 2) -> list[ClassSummary]:
     """The ledger, in the order of names."""
     if not model.concepts:
         return []
@@ -56,7 +56,9 @@ def entries(model: Model, most: int = 2) -> list[Entry]:
         worst = [int(k) for k in np.argsort(-overlap[row], kind="stable")[:most] if k != row]
         confused = tuple((names[k], float(overlap[row, k])) for k in worst)
         when = times[name] or [0.0]
-        found.append(Entry(name, member.count, member.bytes, min(when), max(when), math.sqrt(own / typical), confused))
+        found.append(
+            ClassSummary(name, member.count, member.bytes, min(when), max(when), math.sqrt(own / typical), confused)
+        )
     return found
 
 

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from protoreplay.errors import UserError
+from protoreplay.core.errors import UserError
 
 
 def classes(folder: Path, name: str | None = None) -> dict[str, list[Path]]:

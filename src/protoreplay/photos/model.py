@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from protoreplay.backbones.encoder import same
-from protoreplay.errors import UserError
-from protoreplay.photos import head
-from protoreplay.photos.concepts import Concept, sample_size
+from protoreplay.core.errors import UserError
+from protoreplay.encoders.pretrained import same
+from protoreplay.prototypes import classifier as head
+from protoreplay.prototypes.sums import Concept, sample_size
 
 LONGEST_NAME = 200
 Event = dict[str, Any]
@@ -126,10 +126,10 @@ class Model:
 
     def concept(self, name: str) -> Concept:
         """Of a class; a `UserError` if there is none of that name."""
-        from protoreplay.settings import unknown
+        from protoreplay.core.errors import unknown_name
 
         if name not in self.concepts:
-            raise unknown("class", name, self.concepts)
+            raise unknown_name("class", name, self.concepts)
         return self.concepts[name]
 
     def settled(self) -> "Model":

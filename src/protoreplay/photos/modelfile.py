@@ -17,11 +17,11 @@ import numpy.typing as npt
 import safetensors
 import safetensors.numpy
 
-from protoreplay.errors import UserError
-from protoreplay.files import write_whole
-from protoreplay.photos.concepts import Concept
-from protoreplay.photos.head import Calibration
+from protoreplay.core.errors import UserError
+from protoreplay.core.files import write_whole
 from protoreplay.photos.model import Model
+from protoreplay.prototypes.classifier import Calibration
+from protoreplay.prototypes.sums import Concept
 
 FORMAT = 1
 """Raised when older programs could no longer read what is written. What a file of an older one lacks has a default."""

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from mpl_toolkits.mplot3d import Axes3D  # type: ignore[import-untyped]
 
 from protoreplay.analysis import latent
-from protoreplay.experiments.kept import Snapshot
+from protoreplay.experiments.snapshots import PrototypeSnapshot
 from protoreplay.report import layout
 from protoreplay.report.figures import CHANCE, SHADES
 
@@ -53,7 +53,9 @@ class Palette:
             figure.legend(handles=handles, loc="outside right center", frameon=False, fontsize=8)
 
 
-def maps(places: dict[str, dict[int, latent.Floats]], snapshots: Sequence[Snapshot], palette: Palette) -> Figure:
+def maps(
+    places: dict[str, dict[int, latent.Floats]], snapshots: Sequence[PrototypeSnapshot], palette: Palette
+) -> Figure:
     """Maps of images (dots) and prototypes (hollow squares): a row a kind of map, a column a task.
 
     Args:
@@ -160,7 +162,7 @@ def similarity(visual: latent.Floats, moved: latent.Floats, names: Sequence[str]
     return figure
 
 
-def confidence(snapshot: Snapshot, dropped: latent.Dropped) -> Figure:
+def confidence(snapshot: PrototypeSnapshot, dropped: latent.Dropped) -> Figure:
     """Variances of all dimensions in order, and accuracy without the most or the least confident of them."""
     figure = Figure(figsize=(9.4, 3.5), layout="constrained")
     left, right = figure.subplots(1, 2)

@@ -15,10 +15,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from protoreplay.errors import UserError
-from protoreplay.files import write_whole
+from protoreplay.analysis.results import Curve, Group
+from protoreplay.core.errors import UserError
+from protoreplay.core.files import write_whole
 from protoreplay.report import layout
-from protoreplay.report.results import Curve, Group
 
 CHANCE: dict[str, Any] = {"color": layout.INK, "linestyle": (0, (1, 2)), "linewidth": 1}
 SHADES = "cividis"

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import ArrayLike, NDArray
 
-from protoreplay.report.results import Group
+from protoreplay.analysis.results import Group
 
 INK = "#1b1f24"
 """Of all text and axes; the page puts its own colour in its place."""

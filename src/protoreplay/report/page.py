@@ -12,10 +12,12 @@ import jinja2
 from markupsafe import Markup, escape
 from matplotlib.figure import Figure
 
-from protoreplay.files import write_whole
-from protoreplay.report import claims, figures, layout, table
+from protoreplay.analysis import claims
+from protoreplay.analysis.results import Group
+from protoreplay.core.files import write_whole
+from protoreplay.report import figures, layout, table
+from protoreplay.report.claims_table import claims_table
 from protoreplay.report.formats import Table
-from protoreplay.report.results import Group
 
 PAPER_FORMATS = ("png", "svg", "pdf")
 
@@ -27,7 +29,7 @@ def write_page(groups: list[Group], unfinished: int, path: Path, against: str | 
         runs=sum(len(group.results) for group in groups),
         unfinished=unfinished,
         most=figures.MOST,
-        claims=claims.check(groups) if claims.measured(groups) else None,
+        claims=claims_table(groups) if claims.measured(groups) else None,
         settings=[_settings(group) for group in groups],
         versions=_versions(groups),
     )

@@ -4,11 +4,10 @@ import itertools
 from collections.abc import Sequence
 from typing import Any
 
-from protoreplay.errors import UserError
+from protoreplay.analysis.results import METRICS, Group, find
+from protoreplay.core.errors import UserError, unknown_name
+from protoreplay.metrics.intervals import Summary, compare, holm
 from protoreplay.report.formats import ABSENT, MARK, Cell, Table
-from protoreplay.report.results import METRICS, Group, find
-from protoreplay.settings import unknown
-from protoreplay.uncertainty import Summary, compare, holm
 
 SHOWN = ("avg", "final", "forgetting", "seconds", "kept_numbers", "kept_bytes")
 COMPARED = ("avg", "final", "forgetting")
@@ -170,4 +169,4 @@ def _rounded(record: dict[str, Any]) -> dict[str, Any]:
 def _check(names: Sequence[str] | None, known: dict[str, Any], what: str) -> None:
     for name in names or ():
         if name not in known:
-            raise unknown(what, name, known)
+            raise unknown_name(what, name, known)

@@ -1,0 +1,248 @@
+"""Finished runs, read from disk and grouped by what was compared."""
+
+import functools
+import json
+import os
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from protoreplay.core.errors import UserError, unknown_name
+from protoreplay.metrics import accuracy as evaluation
+from protoreplay.metrics.accuracy import Count
+from protoreplay.metrics.intervals import Summary, bootstrap_interval, summarise
+
+
+@dataclass(frozen=True)
+class Result:
+    """One finished run."""
+
+    config: dict[str, Any]
+    counts: list[Count]
+    seconds: float
+    kept_numbers: int
+    kept_bytes: int
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One quantity of a run, and how people read it.
+
+    Attributes:
+        heading: of its column.
+        of: its value, None where it was not measured.
+        accuracy: whether it is made of accuracies, in percent; those are compared between methods.
+        digits: after the point.
+    """
+
+    heading: str
+    of: Callable[[Result], float | None]
+    accuracy: bool = True
+    digits: int = 1
+
+
+def _percent(of: Callable[[list[Count]], float | None]) -> Callable[[Result], float | None]:
+    def value(result: Result) -> float | None:
+        fraction = of(result.counts)
+        return None if fraction is None else 100 * fraction
+
+    return value
+
+
+METRICS: dict[str, Metric] = {
+    "avg": Metric("avg %", _percent(evaluation.average)),
+    "final": Metric("final %", _percent(evaluation.final)),
+    "forgetting": Metric("forgetting", _percent(evaluation.forgetting)),
+    "backward_transfer": Metric("backward transfer", _percent(evaluation.backward_transfer)),
+    "forward_transfer": Metric("forward transfer", _percent(evaluation.forward_transfer)),
+    "first_task_retention": Metric("first task kept %", _percent(evaluation.first_task_retention)),
+    "performance_drop": Metric("drop", _percent(evaluation.performance_drop)),
+    "seconds": Metric("seconds", lambda result: result.seconds, accuracy=False),
+    "kept_numbers": Metric("kept numbers", lambda result: result.kept_numbers, accuracy=False, digits=0),
+    "kept_bytes": Metric("kept bytes", lambda result: result.kept_bytes, accuracy=False, digits=0),
+}
+
+
+@dataclass(frozen=True)
+class Group:
+    """The runs of one method with one set of settings on one protocol, over seeds."""
+
+    protocol: str
+    label: str
+    results: list[Result]
+
+    @functools.cached_property
+    def values(self) -> dict[str, dict[int, float]]:
+        """By metric and seed, its value; without the metrics that a run lacks."""
+        found = {key: {r.config["seed"]: metric.of(r) for r in self.results} for key, metric in METRICS.items()}
+        return {
+            key: {seed: value for seed, value in by_seed.items() if value is not None}
+            for key, by_seed in found.items()
+            if None not in by_seed.values()
+        }
+
+    @functools.cached_property
+    def summaries(self) -> dict[str, Summary]:
+        """By metric, its summary over seeds; without the metrics that a run lacks."""
+        columns = [list(by_seed.values()) for by_seed in self.values.values()]
+        return dict(zip(self.values, summarise(columns), strict=True))
+
+    @functools.cached_property
+    def accuracy(self) -> "Curve":
+        """On everything seen after each task."""
+        return _curve([evaluation.accuracies(result.counts) for result in self.results])
+
+    @functools.cached_property
+    def first_task(self) -> "Curve":
+        """On the first task after each task."""
+        return _curve([evaluation.first_task(result.counts) for result in self.results])
+
+    @functools.cached_property
+    def matrix(self) -> NDArray[np.float64]:
+        """Tasks x tasks, accuracy in percent on task j after task i, mean over seeds; NaN where j was not learned."""
+        tasks = len(self.results[0].config["known_classes"])
+        total = np.full((tasks, tasks), np.nan)
+        total[np.tril_indices(tasks)] = 0
+        for result in self.results:
+            for row in result.counts:
+                if row.tested <= row.trained:
+                    total[row.trained - 1, row.tested - 1] += 100 * row.correct / row.n
+        return total / len(self.results)
+
+    def chance(self) -> list[float]:
+        """The accuracy in percent of guessing among the classes seen, after each task."""
+        return [100 / known for known in self.results[0].config["known_classes"]]
+
+
+class Curve(NamedTuple):
+    """After each task, in percent: the mean over seeds and the ends of its bootstrap interval."""
+
+    mean: NDArray[np.float64]
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+
+
+def _curve(fractions: list[list[float]]) -> Curve:
+    values = 100 * np.asarray(fractions, dtype=np.float64)
+    mean = values.mean(axis=0)
+    return Curve(mean, *bootstrap_interval(values)) if len(values) > 1 else Curve(mean, mean, mean)
+
+
+def find(groups: Sequence[Group], label: str) -> list[Group]:
+    """The groups with a label, one a protocol; none at all is a `UserError`."""
+    found = [group for group in groups if group.label == label]
+    if not found:
+        raise unknown_name("method", label, [group.label for group in groups], " in this folder")
+    return found
+
+
+def collect(root: Path) -> tuple[list[Group], int]:
+    """The finished runs under `root`, and how many more are unfinished. None at all is a `UserError`."""
+    if not root.is_dir():
+        raise UserError(f"{root} is not a folder: give one that `protoreplay bench` or `run` wrote to")
+    results, unfinished = [], 0
+    for folder in sorted(Path(place) for place, _, files in os.walk(root) if "config.json" in files):
+        result = read(folder)
+        if result:
+            results.append(result)
+        else:
+            unfinished += 1
+    if not results:
+        raise UserError(f"{root} holds no finished run ({unfinished} unfinished): run `protoreplay bench` first")
+    return _group(results), unfinished
+
+
+def read(folder: Path) -> Result | None:
+    """The run in a folder, None where none is finished. Each file is read once: a folder may hold thousands of runs."""
+    config = _parsed(folder / "config.json", _config, "the configuration of a run")
+    counts = _parsed(folder / "counts.csv", _counts, "a table of trained,tested,n,correct")
+    if config is None or counts is None:
+        return None
+    tasks = len(config["known_classes"])
+    if sum(row.tested <= row.trained for row in counts) != tasks * (tasks + 1) // 2:
+        return None
+    events = _parsed(folder / "events.jsonl", _events, "the events of a finished run")
+    if events is None:
+        raise UserError(f"{folder} holds a finished run without its events.jsonl: do the run again or move it away")
+    seconds, kept = events
+    return Result(
+        config=config,
+        counts=counts,
+        seconds=seconds,
+        kept_numbers=sum(item["numbers"] for item in kept),
+        kept_bytes=sum(item["bytes"] for item in kept),
+    )
+
+
+def _parsed(path: Path, parse: Callable[[str], Any], what: str) -> Any:
+    """The content of a file, None where there is none; one that is not what it should be is a `UserError`."""
+    try:
+        return parse(path.read_text())
+    except FileNotFoundError:
+        return None
+    except (ValueError, TypeError, KeyError, IndexError):
+        raise UserError(f"{path} is not {what}") from None
+
+
+def _config(text: str) -> dict[str, Any]:
+    config: dict[str, Any] = json.loads(text)
+    _names(config), _settings(config), config["seed"], config["versions"], len(config["known_classes"])
+    return config
+
+
+def _counts(text: str) -> list[Count]:
+    header, *lines = text.splitlines()
+    if tuple(header.split(",")) != Count._fields:
+        raise ValueError(header)
+    return [Count(*map(int, line.split(","))) for line in lines]
+
+
+def _events(text: str) -> tuple[float, list[dict[str, Any]]]:
+    """Seconds of learning and testing, and what was kept after the last task; a line cut off by a kill is left out."""
+    events = [json.loads(line) for line in text.splitlines(keepends=True) if line.endswith("\n")]
+    return sum(event["learn_seconds"] + event["test_seconds"] for event in events), events[-1]["kept"]
+
+
+def _group(results: list[Result]) -> list[Group]:
+    """Groups in the order of their average accuracy; where a method occurs more than once, its label says how."""
+    groups: dict[str, list[Result]] = {}
+    for result in results:
+        identity = {key: value for key, value in result.config.items() if key not in ("seed", "versions")}
+        groups.setdefault(json.dumps(identity, sort_keys=True), []).append(result)
+    families: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for members in groups.values():
+        config = members[0].config
+        families.setdefault(_names(config), []).append(_settings(config))
+    usual = {names: _usual(family) for names, family in families.items()}
+    labelled = []
+    for members in groups.values():
+        protocol, method = names = _names(members[0].config)
+        own = _settings(members[0].config)
+        differing = [f"{key}={own[key]}" for key in own if usual[names].get(key, ...) != own[key]]
+        label = " ".join([method, *differing])
+        labelled.append(Group(protocol, label, sorted(members, key=lambda result: result.config["seed"])))
+    return sorted(labelled, key=lambda group: (group.protocol, -group.summaries["avg"].mean))
+
+
+def _names(config: Mapping[str, Any]) -> tuple[str, str]:
+    return config["protocol"]["name"], config["method"]["name"]
+
+
+def _usual(family: list[dict[str, Any]]) -> dict[str, Any]:
+    """The commonest value of each setting among variants of a method; where two are as common, none."""
+    usual = {}
+    for key in family[0]:
+        values = [settings.get(key) for settings in family]
+        (text, times), *others = Counter(map(repr, values)).most_common(2)
+        if not others or times > others[0][1]:
+            usual[key] = next(value for value in values if repr(value) == text)
+    return usual
+
+
+def _settings(config: Mapping[str, Any]) -> dict[str, Any]:
+    return {**config["protocol"]["settings"], **config["method"]["settings"], "evaluation": config["evaluation"]}

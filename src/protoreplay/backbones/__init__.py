@@ -1,1 +1,0 @@
-"""Frozen networks that turn photos into features: EfficientNet-Lite, any timm model, any ONNX file."""

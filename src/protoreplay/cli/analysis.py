@@ -1,0 +1,116 @@
+"""The commands that look closer: ablations, kept prototypes, memory; heavy parts are imported when needed."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from protoreplay.cli.options import (
+    Address,
+    CpusPerRun,
+    Device,
+    EngineName,
+    GpusPerRun,
+    Jobs,
+    Overrides,
+    ProtocolName,
+    RunsFolder,
+    fail,
+    method_names,
+    parse,
+    pick_engine,
+    print_columns,
+)
+
+analysis_app = typer.Typer()
+
+
+@analysis_app.command()
+def ablate(
+    protocol: ProtocolName,
+    out: Annotated[Path, typer.Option(help="The folder for all runs, the page and its figures.")],
+    methods: Annotated[str, typer.Option(help="vpr, vpr-paper, or both.")] = "vpr,vpr-paper",
+    seeds: Annotated[int, typer.Option(min=1, help="Number of seeds, from 0.")] = 3,
+    overrides: Overrides = None,
+    jobs: Jobs = 1,
+    engine: EngineName = "local",
+    address: Address = None,
+    cpus_per_run: CpusPerRun = 1.0,
+    gpus_per_run: GpusPerRun = 0.0,
+    device: Device = "cpu",
+) -> None:
+    """Run VPR without each of its ingredients: a table of paired differences, bars, and a page; resumable as bench."""
+    from protoreplay.analysis.ablations import METHODS, plan
+    from protoreplay.core.errors import unknown_name
+    from protoreplay.experiments.grid import RunsFailedError, execute_grid
+    from protoreplay.experiments.run_progress import for_this_terminal
+    from protoreplay.report import ablation_page as ablations
+    from protoreplay.report.formats import as_text
+
+    names = method_names(methods)
+    for name in names:
+        if name not in METHODS:
+            raise unknown_name("method", name, list(METHODS), " to ablate")
+    planned = plan(protocol, names, list(range(seeds)), parse(overrides), device)
+    does = pick_engine(engine, jobs, device, address, cpus_per_run, gpus_per_run)
+    failed = None
+    try:
+        with for_this_terminal() as board:
+            # Seeds outermost, so that what is finished early can be compared.
+            specs = [spec for column in zip(*(one.specs for one in planned), strict=True) for spec in column]
+            execute_grid(specs, out, board, does)
+    except RunsFailedError as error:
+        failed = error
+    found = ablations.measured(planned, out)
+    for made in map(ablations.table, found.values()):
+        print(as_text(made), end="\n\n")
+    for path in ablations.write(found, out) if found else []:
+        print(path)
+    if failed:
+        fail(failed)
+
+
+@analysis_app.command()
+def analyze(
+    folder: RunsFolder,
+    output: Annotated[Path, typer.Option("--output", "-o", help="The folder for the page, its figures and numbers.")],
+    method: Annotated[str, typer.Option(help="One that kept its prototypes.")] = "vpr",
+    encoder: Annotated[
+        str, typer.Option(metavar="lite0|timm:NAME|FILE.onnx", help="To whose features classes look alike.")
+    ] = "lite0",
+) -> None:
+    """Look into runs of `--keep-prototypes`: maps, motion, similarity, confidence, forgetting, confusion."""
+    from protoreplay.analysis.kept_runs import find
+    from protoreplay.report.analysis_page import write
+
+    for path in write(find(folder, method), output, encoder):
+        print(path)
+
+
+@analysis_app.command()
+def memory(
+    protocol: ProtocolName,
+    methods: Annotated[str, typer.Option(help="Names separated by commas, or `all`.")] = "all",
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Draw it, task by task, into this file (.png, .pdf, .svg).")
+    ] = None,
+) -> None:
+    """Print what each method carries from task to task, counted on real objects, next to the paper's count."""
+    from protoreplay.analysis.memory_ledger import measure
+    from protoreplay.streams import protocols
+
+    if output:
+        from protoreplay.report.figures import check_ending
+
+        check_ending(output)
+    everything = measure(protocols.get(protocol), method_names(methods))
+    if output:
+        from protoreplay.report import figures, memory_figure
+
+        figures.save(memory_figure.draw(everything), output)
+    rows = [("method", "numbers", "bytes", "by the paper's count", "item by item, in numbers")]
+    for measured in everything:
+        items = ", ".join(f"{item.name} {item.numbers:,}" for item in measured.ledger)
+        paper = "" if measured.paper is None else f"{measured.paper / 1e5:.1f}e5"
+        rows.append((measured.method, f"{measured.numbers:,}", f"{measured.bytes:,}", paper, items))
+    print_columns(rows)

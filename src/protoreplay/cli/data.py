@@ -1,0 +1,94 @@
+"""The commands about data: each calls the library and prints; heavy parts are imported when needed."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from protoreplay.core.errors import UserError
+
+if TYPE_CHECKING:
+    from protoreplay.data.catalog import DatasetEntry
+
+data_app = typer.Typer(no_args_is_help=True, help="Get, import, list and verify datasets.")
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="A name of `protoreplay data ls`.")]
+
+
+@data_app.command()
+def ls() -> None:
+    """List the datasets: what is on this machine and from where, and what could be got."""
+    from protoreplay.data import cache
+    from protoreplay.data.catalog import CATALOG
+
+    rows = [(entry.name, entry.summary, _state(entry)) for entry in CATALOG.values()]
+    widths = [max(len(row[column]) for row in rows) for column in (0, 1)]
+    for name, summary, state in rows:
+        print(f"{name.ljust(widths[0])}  {summary.ljust(widths[1])}  {state}")
+    print(f"in {cache.folder()}")
+
+
+@data_app.command()
+def get(name: Name) -> None:
+    """Download a dataset into the cache and check it; what is there already is checked only."""
+    from protoreplay.core.item_progress import for_this_terminal
+    from protoreplay.data import catalog
+
+    with for_this_terminal() as progress:
+        path = catalog.get(name, progress)
+    print(path)
+
+
+@data_app.command("import")
+def import_(
+    name: Name,
+    path: Annotated[Path, typer.Argument(metavar="PATH", help="A folder, .tar, .tar.gz or .zip.")],
+) -> None:
+    """Read a copy of a dataset that you have into the cache."""
+    from protoreplay.core.item_progress import for_this_terminal
+    from protoreplay.data import catalog
+
+    with for_this_terminal() as progress:
+        stored = catalog.import_from(name, path, progress)
+    print(stored)
+
+
+@data_app.command()
+def verify(
+    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="All that is there if left out.")] = None,
+) -> None:
+    """Read every byte of a dataset again and compare digests."""
+    from protoreplay.data import catalog
+
+    names = [name] if name else [e.name for e in catalog.CATALOG.values() if e.file and e.file.path.exists()]
+    problems = []
+    for each in names:
+        try:
+            catalog.cache_file(each).verify()
+            print(f"{each}: whole")
+        except UserError as error:
+            problems.append(str(error))
+    if problems:
+        raise UserError("; ".join(problems))
+
+
+@data_app.command()
+def path(name: Name) -> None:
+    """Print the path of a dataset's file."""
+    from protoreplay.data import catalog
+
+    file = catalog.cache_file(name)
+    file.read()
+    print(file.path)
+
+
+def _state(entry: "DatasetEntry") -> str:
+    if entry.file is None:
+        return "always there"
+    if not entry.file.path.exists():
+        return f"not here: {entry.file.remedy}"
+    try:
+        content = entry.file.read()
+    except UserError as error:
+        return str(error)
+    return f"{entry.file.path.stat().st_size / 1e6:.0f} MB from {content.source}"

@@ -1,0 +1,125 @@
+"""Options that several commands have, and how their texts are read; heavy parts are imported when needed."""
+
+import sys
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+
+import typer
+
+from protoreplay.core.errors import UserError
+
+if TYPE_CHECKING:
+    from protoreplay.experiments.grid import Engine, RunsFailedError
+
+ProtocolName = Annotated[str, typer.Argument(metavar="PROTOCOL", help="A name of `protoreplay protocols`.")]
+Overrides = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="A setting of the protocol or the method; may be given often."),
+]
+EvalOn = Annotated[
+    str,
+    typer.Option(
+        "--eval", metavar="test|validation", help="Test images, or validation images cut from the training set."
+    ),
+]
+Device = Annotated[
+    str, typer.Option(metavar="cpu|cuda|mps|auto", help="Where to compute; `auto`: the fastest there is.")
+]
+Log = Annotated[str | None, typer.Option(metavar="tensorboard", help="Also write losses and accuracies for it.")]
+Jobs = Annotated[int, typer.Option(min=1, help="Worker processes, each with one thread.")]
+KeepPrototypes = Annotated[
+    bool, typer.Option("--keep-prototypes", help="Keep what `protoreplay analyze` needs; of methods with prototypes.")
+]
+EngineName = Annotated[str, typer.Option("--engine", metavar="local|ray", help="This machine, or a Ray cluster.")]
+Address = Annotated[
+    str | None,
+    typer.Option(metavar="auto|HOST:PORT|ray://...", help="Of a Ray cluster; without it, one of --jobs runs here."),
+]
+CpusPerRun = Annotated[float, typer.Option(min=0, help="Of the Ray cluster.")]
+GpusPerRun = Annotated[float, typer.Option(min=0, help="Of the Ray cluster.")]
+RunsFolder = Annotated[Path, typer.Argument(metavar="DIR", help="A folder of runs.")]
+
+
+def print_columns(rows: Sequence[tuple[str, ...]]) -> None:
+    """Print rows, aligned."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+
+
+def parse(overrides: list[str] | None, option: str = "--set", form: str = "KEY=VALUE") -> dict[str, str]:
+    """`["tau=2", ...]` as a mapping."""
+    parsed = {}
+    for item in overrides or []:
+        key, separator, value = item.partition("=")
+        if not separator or not key:
+            raise UserError(f"{option} {item}: write {form}")
+        parsed[key] = value
+    return parsed
+
+
+def split_values(key: str, text: str) -> list[str]:
+    """`a,b` as a list."""
+    values = text.split(",")
+    if not all(values):
+        raise UserError(f"--vary {key}={text}: write KEY=A,B")
+    return values
+
+
+def pick_engine(
+    name: str, jobs: int, device: str = "cpu", address: str | None = None, cpus: float = 1.0, gpus: float = 0.0
+) -> "Engine":
+    """Who does the runs of a grid; a `UserError` for what this machine cannot do."""
+    from protoreplay.core.errors import unknown_name
+
+    if name == "ray":
+        from protoreplay.experiments.ray_cluster import Cluster
+
+        return Cluster(address, jobs, cpus, gpus)
+    if name != "local":
+        raise unknown_name("engine", name, ["local", "ray"])
+    if address or cpus != 1.0 or gpus:
+        raise UserError("--address, --cpus-per-run and --gpus-per-run are of --engine ray")
+    from protoreplay.core import devices
+    from protoreplay.experiments.grid import in_this_process
+    from protoreplay.experiments.workers import in_workers
+
+    devices.pick(device)
+    return in_this_process if jobs == 1 else partial(in_workers, jobs=jobs)
+
+
+def pick_log(name: str | None) -> str | None:
+    """A log's name; a `UserError` for one that is not known."""
+    from protoreplay.core.errors import unknown_name
+    from protoreplay.experiments.run import LOGS
+
+    if name is not None and name not in LOGS:
+        raise unknown_name("log", name, list(LOGS))
+    return name
+
+
+def fail(error: "RunsFailedError") -> NoReturn:
+    """Name the runs that failed, and end."""
+    for failure in error.failures:
+        print(f"protoreplay: {failure.spec.name} failed: {failure.error}", file=sys.stderr)
+    print(f"protoreplay: {error}", file=sys.stderr)
+    raise typer.Exit(1)
+
+
+def method_names(text: str) -> list[str]:
+    """`a,b@tuned` or `all`, where it stands, as names without repetition."""
+    from protoreplay.methods import REGISTRY
+
+    names = [name for word in text.split(",") for name in (REGISTRY if word == "all" else [word])]
+    return list(dict.fromkeys(names))
+
+
+def pick_evaluation(value: str) -> Any:
+    """`test` or `validation`; anything else is a `UserError`."""
+    from protoreplay.core.errors import unknown_name
+
+    if value not in ("test", "validation"):
+        raise unknown_name("--eval", value, ["test", "validation"])
+    return value

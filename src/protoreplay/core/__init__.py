@@ -1,0 +1,1 @@
+"""What every room stands on: errors, files, random numbers, settings, progress. It knows nothing of learning."""

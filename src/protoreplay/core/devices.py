@@ -1,0 +1,27 @@
+"""Where to compute."""
+
+import torch
+
+from protoreplay.core.errors import UserError, unknown_name
+
+DEVICES = ("cpu", "cuda", "mps", "auto")
+
+
+def check(name: str) -> str:
+    """`name`, or a `UserError` if it is none of `DEVICES`."""
+    if name not in DEVICES:
+        raise unknown_name("device", name, list(DEVICES))
+    return name
+
+
+def pick(name: str) -> str:
+    """The device called `name`; `auto` is the fastest of this machine. One that is not there is a `UserError`."""
+    there = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
+    if check(name) == "auto":
+        return next(device for device, present in there.items() if present)
+    if not there[name]:
+        present = ", ".join(device for device in there if there[device])
+        raise UserError(
+            f"--device {name}: this machine has none that PyTorch {torch.__version__} can use, but {present}"
+        )
+    return name

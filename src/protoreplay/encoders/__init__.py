@@ -1,0 +1,1 @@
+"""Images to features: trained networks, bodies made from data, frozen pretrained networks."""

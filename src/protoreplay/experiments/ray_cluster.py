@@ -1,0 +1,276 @@
+"""The engine of a Ray cluster.
+
+The driver, which is the process that was called, holds the locks and writes the results, whole, as they come in. A
+node does a run in a temporary folder of its own and sends back its files; what a lost node was at is done again from
+the start. Nodes need this package in the driver's versions. Data comes from a node's own cache if that holds
+the same, and else once per node through Ray's object store. Ray pickles what goes between the nodes: use a cluster
+whose members you trust; on disk there is none of it.
+"""
+
+import contextlib
+import functools
+import math
+import os
+import socket
+import tempfile
+import time
+import warnings
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from protoreplay.core.errors import UserError
+from protoreplay.data.catalog import CATALOG
+from protoreplay.data.images import Dataset, ImageSet
+from protoreplay.experiments.grid_queue import LOOK_AGAIN_SECONDS, GridQueue, Outcome, failed
+from protoreplay.experiments.run import execute
+from protoreplay.experiments.run_folder import RunBusyError, RunFolder
+from protoreplay.experiments.run_progress import RunProgress, RunProgressSender
+from protoreplay.experiments.spec import RunSpec, versions
+
+
+def _import_ray() -> Any:
+    """The package, which is an extra; it takes seconds, and would otherwise report its use to its makers."""
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    try:
+        import ray
+    except ImportError:
+        raise UserError("--engine ray needs the package ray: pip install 'protoreplay[ray]'") from None
+    return ray
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """An engine.
+
+    Attributes:
+        address: of a cluster as `ray.init` takes it; None starts one on this machine, closed to others.
+        jobs: how many runs at a time the one started here has room for.
+        cpus: of the cluster, for each run; a run computes with one thread.
+        gpus: of the cluster, for each run.
+    """
+
+    address: str | None
+    jobs: int
+    cpus: float
+    gpus: float
+
+    def __post_init__(self) -> None:
+        """Refuse at once what would fail later."""
+        if self.cpus <= 0 and self.gpus <= 0:
+            raise UserError("a run needs --cpus-per-run or --gpus-per-run above 0")
+        _import_ray()
+
+    def __call__(self, work: GridQueue) -> None:
+        """Do all runs."""
+        if not work.left():
+            return
+        with self._connected():
+            if not self.slots():
+                raise UserError(f"no node of the Ray cluster has {self.cpus:g} CPUs and {self.gpus:g} GPUs for a run")
+            _Driver(work, self).drive()
+
+    @contextlib.contextmanager
+    def _connected(self) -> Iterator[None]:
+        ray = _import_ray()
+        quiet = {"log_to_driver": False, "logging_level": "ERROR"}
+        room = {"num_cpus": math.ceil(self.jobs * self.cpus), "_node_ip_address": "127.0.0.1"}
+        try:
+            if self.address is None:
+                ray.init("local", include_dashboard=False, **room, **quiet)
+            else:
+                _look_for(self.address)
+                ray.init(self.address, **quiet)
+        except (OSError, RuntimeError, ValueError) as error:
+            raise UserError(f"no Ray cluster at {self.address or 'this machine'}: {error}") from None
+        try:
+            yield
+        finally:
+            ray.shutdown()
+
+    def slots(self) -> int:
+        """How many runs the cluster has room for; nodes come and go."""
+        nodes = [node["Resources"] for node in _import_ray().nodes() if node["Alive"]]
+        return sum(
+            min(
+                int(node.get(kind, 0) // share) for kind, share in (("CPU", self.cpus), ("GPU", self.gpus)) if share > 0
+            )
+            for node in nodes
+        )
+
+
+def _look_for(address: str) -> None:
+    """An `OSError` or a `ValueError` where nobody listens; Ray itself would try for hours."""
+    if address != "auto":
+        host, separator, port = address.removeprefix("ray://").rpartition(":")
+        if not (separator and port.isdecimal()):
+            raise ValueError("write auto, HOST:PORT or ray://HOST:PORT")
+        socket.create_connection((host, int(port)), timeout=10).close()
+
+
+@dataclass(frozen=True)
+class _Data:
+    """A dataset for the nodes: digests of the driver's file, and the arrays in Ray's object store.
+
+    The reference stands in a list, because Ray fetches one that is an argument whether or not it is needed.
+    """
+
+    digests: Mapping[str, str] | None
+    arrays: list[Any]
+
+
+@dataclass(frozen=True)
+class _Flight:
+    """A run that a node was asked to do; closing `lock` frees its folder."""
+
+    number: int
+    view: RunProgress
+    lock: contextlib.ExitStack
+
+
+class _Driver:
+    """Sends runs to the nodes and takes in what comes back."""
+
+    def __init__(self, work: GridQueue, cluster: Cluster) -> None:
+        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+        self._work, self._cluster, self._ray = work, cluster, (ray := _import_ray())
+        self._flights: dict[Any, _Flight] = {}
+        self._do = ray.remote(num_cpus=cluster.cpus, num_gpus=cluster.gpus, max_retries=0)(_do)
+        # Beside the driver: nodes may be lost, and with a mailbox on one of them all would be silent. A soft affinity
+        # is no more than a wish: Ray 2.60 gives such an actor to another node.
+        beside = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
+        self._mailbox = ray.remote(num_cpus=0, scheduling_strategy=beside)(_Mailbox).remote()
+        self._letters = self._mailbox.empty.remote()
+        self._data = functools.cache(self._ship)
+
+    def drive(self) -> None:
+        """Until all is done."""
+        try:
+            while self._work.left() or self._flights:
+                while len(self._flights) < self._cluster.slots() and (number := self._work.take()) is not None:
+                    self._send(number)
+                landed: list[Any] = []
+                if self._flights:
+                    landed, _ = self._ray.wait(list(self._flights), timeout=LOOK_AGAIN_SECONDS)
+                else:
+                    time.sleep(LOOK_AGAIN_SECONDS)
+                self._hear()
+                for flight in landed:
+                    self._receive(flight)
+        finally:
+            for flight in self._flights.values():
+                flight.lock.close()
+
+    def _send(self, number: int) -> None:
+        spec, folder, lock = self._work.specs[number], self._work.folder(number), contextlib.ExitStack()
+        try:
+            lock.enter_context(folder.locked())
+        except RunBusyError:
+            self._work.settle(number, Outcome("busy"))
+            return
+        if folder.finished():  # by another process, between our look at it and our lock
+            folder.clean()
+            lock.close()
+            self._work.settle(number, Outcome("finished"))
+            return
+        data = self._data(spec.stream_settings.image_size)
+        going = self._do.remote(number, spec, self._work.log, versions(), data, self._mailbox)
+        self._flights[going] = _Flight(number, self._work.board.run(), lock)
+
+    def _receive(self, landed: Any) -> None:
+        flight = self._flights.pop(landed)
+        folder = self._work.folder(flight.number)
+        outcome, error = Outcome("finished"), ""
+        with flight.lock:
+            flight.view.end()
+            try:
+                folder.adopt(self._ray.get(landed))
+            except self._ray.exceptions.RayTaskError as raised:
+                outcome, error = failed(raised.cause), str(raised)
+            except self._ray.exceptions.RayError as raised:
+                outcome = Outcome("lost", f" ({type(raised).__name__})")
+        if error:
+            folder.fail(error)
+        self._work.settle(flight.number, outcome)
+
+    def _hear(self) -> None:
+        """Show what the nodes have told; that a mailbox is silent, or was lost with its node, is no reason to stop."""
+        if not self._ray.wait([self._letters], timeout=0)[0]:
+            return
+        views = {flight.number: flight.view for flight in self._flights.values()}
+        with contextlib.suppress(self._ray.exceptions.RayError):
+            for number, told, arguments in self._ray.get(self._letters):
+                if number in views:
+                    getattr(views[number], told)(*arguments)
+        self._letters = self._mailbox.empty.remote()
+
+    def _ship(self, size: int) -> _Data | None:
+        """What a node may need of the data at a size; nothing where it has the driver's own, or makes it itself."""
+        protocol = self._work.specs[0].protocol
+        entry = CATALOG.get(protocol.data)
+        if entry is not None and (entry.file is None or self._cluster.address is None):
+            return None
+        dataset = protocol.load(size)
+        parts = (dataset.train, dataset.test)
+        arrays = [(part.images.numpy(), part.labels.numpy(), part.class_names) for part in parts]
+        digests = None if entry is None or entry.file is None else entry.file.read().digests
+        return _Data(digests, [self._ray.put((dataset.name, arrays))])
+
+
+class _Mailbox:
+    """Where the nodes leave what they have to tell of their runs."""
+
+    def __init__(self) -> None:
+        self._letters: list[tuple[int, str, tuple[object, ...]]] = []
+
+    def put(self, number: int, told: str, arguments: tuple[object, ...]) -> None:
+        self._letters.append((number, told, arguments))
+
+    def empty(self) -> list[tuple[int, str, tuple[object, ...]]]:
+        letters, self._letters = self._letters, []
+        return letters
+
+
+def _do(
+    number: int, spec: RunSpec, log: str | None, wanted: Mapping[str, str], data: _Data | None, mailbox: Any
+) -> dict[str, bytes]:
+    """What a node does: the run, in a temporary folder; returns the run's files."""
+    for name, version in versions().items():
+        if version != wanted[name]:
+            raise UserError(f"a node has {name} {version}, the driver {wanted[name]}: install the same everywhere")
+    if data is not None and not _has(spec.protocol.data, tuple(sorted((data.digests or {}).items()))):
+        dataset = _unpack(data)
+        spec = replace(spec, protocol=replace(spec.protocol, load=lambda size: dataset))
+    teller = RunProgressSender(lambda told, *arguments: mailbox.put.remote(number, told, arguments))
+    with tempfile.TemporaryDirectory(prefix="protoreplay-") as place:
+        folder = RunFolder(Path(place) / "run")
+        execute(spec, folder.path, teller, log)
+        return folder.contents()
+
+
+@functools.cache
+def _has(name: str, digests: tuple[tuple[str, str], ...]) -> bool:
+    """Whether the cache of this node has the dataset with these digests, whole."""
+    entry = CATALOG.get(name)
+    if entry is None or entry.file is None or not digests:
+        return False
+    try:
+        return entry.file.read().digests == dict(digests) and bool(entry.file.verify())
+    except UserError:
+        return False
+
+
+def _unpack(data: _Data) -> Dataset:
+    """The driver's dataset; its arrays lie in memory that all processes of the node share."""
+    name, arrays = _import_ray().get(data.arrays[0])
+    with warnings.catch_warnings():
+        # They cannot be written to, and no method writes to what it is given.
+        warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
+        train, test = (
+            ImageSet(torch.from_numpy(images), torch.from_numpy(labels), names) for images, labels, names in arrays
+        )
+    return Dataset(name, train, test)

@@ -1,0 +1,200 @@
+"""The folder a run lives in. Every file is written whole or not at all.
+
+`config.json`, `shots.json`, `counts.csv` and `events.jsonl`; the folder `prototypes` where these are kept for analyses;
+while the run is unfinished, `checkpoint.safetensors`, and `error.txt` where its last attempt failed.
+"""
+
+import contextlib
+import csv
+import io
+import json
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import filelock
+import safetensors
+import safetensors.torch
+from torch import Tensor
+
+from protoreplay.core.errors import UserError
+from protoreplay.core.files import write_whole
+from protoreplay.metrics.accuracy import Count
+
+
+class RunBusyError(UserError):
+    """Another process is at work on the run."""
+
+
+class RunFolder:
+    """Reads and writes one run's folder; nothing is created before `locked`."""
+
+    def __init__(self, path: Path) -> None:
+        """Name the files."""
+        self.path = path
+        self._config = path / "config.json"
+        self._shots = path / "shots.json"
+        self._counts = path / "counts.csv"
+        self._events = path / "events.jsonl"
+        self._checkpoint = path / "checkpoint.safetensors"
+        self._error = path / "error.txt"
+        self.prototypes = path / "prototypes"
+
+    def check(self, config: Mapping[str, Any]) -> None:
+        """A `UserError` unless the folder is new, empty, or holds a run of the same `config` (versions aside)."""
+        foreign = (entry.name for entry in _entries(self.path) if entry != self._error)
+        if self.path.exists() and not self.path.is_dir():
+            raise UserError(f"{self.path} is a file: --out takes a folder")
+        if not self._config.exists():
+            if not all(name.startswith(".") for name in foreign):
+                raise UserError(f"{self.path} holds files that are not of a run: --out takes a new or an empty folder")
+            return
+        here, wanted = _flat(self.config()), _flat(config)
+        for key in sorted(here.keys() | wanted.keys()):
+            if not key.startswith("versions.") and here.get(key) != wanted.get(key):
+                raise UserError(
+                    f"{self.path} holds a run with {key}={here.get(key)}, not {wanted.get(key)}: choose another --out"
+                )
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """Make the folder and hold it against other processes; the lock of a killed process is free."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        try:
+            with filelock.FileLock(self.path / ".lock", timeout=0):
+                for leftover in self.path.rglob(".*.tmp"):
+                    leftover.unlink()
+                yield
+        except filelock.Timeout:
+            raise RunBusyError(
+                f"{self.path} is in use by another process: wait for it or choose another --out"
+            ) from None
+
+    def start(self, config: Mapping[str, Any], shots: list[dict[str, Any]]) -> None:
+        """Begin anew: forget an earlier attempt, write the config, by which others know a run, then the draw."""
+        self._forget()
+        write_whole(self._config, (json.dumps(config, indent=2) + "\n").encode())
+        write_whole(self._shots, json.dumps(shots).encode())
+
+    def config(self) -> dict[str, Any]:
+        """The content of `config.json`."""
+        try:
+            config: dict[str, Any] = json.loads(self._config.read_text())
+            # Runs of the first releases were all computed on the CPU and do not say so.
+            versions = {**config["versions"], "device": config["versions"].get("device", "cpu")}
+            return config | {"known_classes": list(config["known_classes"]), "versions": versions}
+        except (ValueError, TypeError, KeyError):
+            raise UserError(f"{self._config} is not the configuration of a run") from None
+
+    def shots(self) -> Any:
+        """The content of `shots.json`, None where it is not there yet."""
+        return json.loads(self._shots.read_text()) if self._shots.exists() else None
+
+    def exists(self) -> bool:
+        """Whether a run has started here."""
+        return self._config.exists()
+
+    def counts(self) -> list[Count]:
+        """The rows of `counts.csv`, none where it is not there yet."""
+        if not self._counts.exists():
+            return []
+        try:
+            with self._counts.open(newline="") as file:
+                return [Count(**{key: int(value) for key, value in row.items()}) for row in csv.DictReader(file)]
+        except (ValueError, TypeError):
+            raise UserError(f"{self._counts} is not a table of trained,tested,n,correct") from None
+
+    def finished(self) -> bool:
+        """Whether the counts of all tasks are there."""
+        if not self.exists():
+            return False
+        tasks = len(self.config()["known_classes"])
+        return len(self.counts()) == tasks * (tasks + 1) // 2
+
+    def write_counts(self, counts: list[Count]) -> None:
+        """Replace `counts.csv`."""
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(Count._fields)
+        writer.writerows(counts)
+        write_whole(self._counts, text.getvalue().encode())
+
+    def append_event(self, event: Mapping[str, Any]) -> None:
+        """Add one line to `events.jsonl`."""
+        with self._events.open("ab") as file:
+            file.write((json.dumps(event) + "\n").encode())
+            file.flush()
+            os.fsync(file.fileno())
+
+    def events(self) -> list[dict[str, Any]]:
+        """The whole lines of `events.jsonl`; a line cut off by a kill is passed over."""
+        if not self._events.exists():
+            return []
+        lines = self._events.read_bytes().splitlines(keepends=True)
+        return [json.loads(line) for line in lines if line.endswith(b"\n")]
+
+    def save_checkpoint(self, position: int, counts: list[Count], state: Mapping[str, Tensor]) -> None:
+        """Everything needed to continue after the task at `position`."""
+        metadata = {"position": str(position), "counts": json.dumps(counts)}
+        write_whole(self._checkpoint, safetensors.torch.save(dict(state), metadata))
+
+    def resume(self) -> tuple[int, list[Count], dict[str, Tensor]]:
+        """What `save_checkpoint` wrote last, or (0, [], {}); events of tasks after it are dropped."""
+        position, counts, state = 0, list[Count](), dict[str, Tensor]()
+        if self._checkpoint.exists():
+            try:
+                with safetensors.safe_open(self._checkpoint, framework="pt") as file:
+                    metadata = file.metadata()
+                    state = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            except safetensors.SafetensorError as error:
+                raise UserError(f"{self._checkpoint} is damaged ({error}): remove it to start the run again") from None
+            position = int(metadata["position"])
+            counts = [Count(*row) for row in json.loads(metadata["counts"])]
+        kept = [event for event in self.events() if event["task"] <= position]
+        write_whole(self._events, "".join(json.dumps(event) + "\n" for event in kept).encode())
+        return position, counts, state
+
+    def fail(self, error: str) -> None:
+        """Record why the last attempt failed, unless the run is finished or taken up by another process."""
+        with contextlib.suppress(RunBusyError), self.locked():
+            if self.finished():
+                self.clean()
+            else:
+                write_whole(self._error, error.encode())
+
+    def contents(self) -> dict[str, bytes]:
+        """Every file of a finished run by its path in the folder, for `adopt`."""
+        paths = sorted(path for path in self.path.rglob("*") if path.is_file() and not path.name.startswith("."))
+        return {path.relative_to(self.path).as_posix(): path.read_bytes() for path in paths}
+
+    def adopt(self, contents: Mapping[str, bytes]) -> None:
+        """Take over a finished run from elsewhere in place of what is here; call it while the folder is locked."""
+        self._forget()
+        # The counts come last, because they make the run a finished one.
+        for name in sorted(contents, key=lambda name: name == self._counts.name):
+            path = self.path / name
+            path.parent.mkdir(exist_ok=True)
+            write_whole(path, contents[name])
+        self.clean()
+
+    def _forget(self) -> None:
+        for path in (self._checkpoint, self._counts, self._events, *self.prototypes.glob("*")):
+            path.unlink(missing_ok=True)
+
+    def clean(self) -> None:
+        """Remove what only an unfinished run needs; where there is none of it, the folder may be read-only."""
+        for path in (self._checkpoint, self._error, self.path / ".lock"):
+            if path.exists():
+                path.unlink(missing_ok=True)
+
+
+def _entries(path: Path) -> list[Path]:
+    return list(path.iterdir()) if path.is_dir() else []
+
+
+def _flat(value: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for key, item in value.items():
+        flat |= _flat(item, f"{prefix}{key}.") if isinstance(item, Mapping) else {f"{prefix}{key}": item}
+    return flat

@@ -1,0 +1,161 @@
+"""What a run keeps for analyses (`--keep-prototypes`), so that they never train: one small file a task."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import safetensors
+import safetensors.numpy
+import safetensors.torch
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from protoreplay.core.errors import UserError
+from protoreplay.core.files import write_whole
+from protoreplay.experiments.run_folder import RunFolder
+from protoreplay.methods import Method
+from protoreplay.streams.stream import Stream
+
+MAPPED, MAPPED_PER_CLASS = 1_000, 100
+"""Test images whose latent means are kept after some tasks, at most: of all classes together, and of each."""
+MAPPED_AFTER = (1, 3)
+"""After these tasks, and after the last."""
+ANSWERS = 20_000
+"""Answers that are kept after a task, at most."""
+
+Floats = NDArray[np.float32]
+Integers = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class PrototypeSnapshot:
+    """What was kept after one task.
+
+    Attributes:
+        mean: of the prototypes in latent space, K x D.
+        variance: of each of their dimensions, K x D.
+        classes: K.
+        tested: the task that each answer is about, N.
+        labels: the right answers, N.
+        predicted: the answers, N.
+        confidence: the probability of each answer, N.
+        images: latent means of test images, M x D; without rows where they were not kept.
+        image_labels: M.
+    """
+
+    mean: Floats
+    variance: Floats
+    classes: Integers
+    tested: Integers
+    labels: Integers
+    predicted: Integers
+    confidence: Floats
+    images: Floats
+    image_labels: Integers
+
+
+def load(folder: RunFolder) -> list[PrototypeSnapshot]:
+    """The snapshots of a finished run, task after task; a `UserError` where it has none or they are damaged."""
+    tasks = len(folder.config()["known_classes"])
+    snapshots = []
+    for path in (_file(folder, task) for task in range(1, tasks + 1)):
+        try:
+            snapshots.append(PrototypeSnapshot(**safetensors.numpy.load(path.read_bytes())))
+        except FileNotFoundError:
+            raise UserError(f"{folder.path} kept no prototypes: do the run again with --keep-prototypes") from None
+        except (safetensors.SafetensorError, TypeError):
+            raise UserError(f"{path} is damaged: do the run again with --keep-prototypes") from None
+    return snapshots
+
+
+def kept(folder: RunFolder) -> bool:
+    """Whether a run kept its prototypes after the first task."""
+    return _file(folder, 1).exists()
+
+
+def _file(folder: RunFolder, task: int) -> Path:
+    return folder.prototypes / f"task-{task:03}.safetensors"
+
+
+class SnapshotWriter:
+    """Collects the answers of a test, and writes the snapshot after each task."""
+
+    def __init__(self, folder: RunFolder, stream: Stream) -> None:
+        """Nothing is written yet."""
+        self._folder, self._stream = folder, stream
+        self._heard: list[tuple[int, Tensor, Tensor]] = []
+
+    def whole(self, done: int) -> bool:
+        """Whether the snapshots of the first `done` tasks are there."""
+        return all(_file(self._folder, task).exists() for task in range(1, done + 1))
+
+    def check(self) -> None:
+        """A `UserError` if a finished run lacks snapshots: a finished run is never done twice."""
+        if not self.whole(len(self._stream)):
+            raise UserError(f"{self._folder.path} is finished and kept no prototypes: choose another --out")
+
+    def hear(self, tested: int, probabilities: Tensor, labels: Tensor) -> None:
+        """As `run.Heard`."""
+        self._heard.append((tested, probabilities, labels))
+
+    @torch.no_grad()
+    def write(self, method: Method[Any], test_set: Callable[[int], tuple[Tensor, Tensor]], trained: int) -> None:
+        """Write the snapshot after the task `trained`, and forget what was heard.
+
+        Args:
+            method: with a `latent`.
+            test_set: gives what `method.embed` makes of the test images of a task, N x ..., and their labels, N.
+            trained: the last task learned.
+        """
+        latent = method.latent()
+        assert latent is not None, "only methods that have one keep it"
+        mapped = [torch.zeros(0, latent.mean.shape[1])], [torch.zeros(0, dtype=torch.int64)]
+        if trained in (*MAPPED_AFTER, len(self._stream)):
+            for features, labels in self._mapped(test_set, trained):
+                mapped[0].append(latent.means(features.to(method.device)).cpu())
+                mapped[1].append(labels)
+        tensors = {
+            "mean": latent.mean.float().cpu(),
+            "variance": latent.variance.float().cpu(),
+            "classes": latent.classes.cpu(),
+            **self._answers(torch.tensor(method.classes)),
+            "images": torch.cat(mapped[0]).float(),
+            "image_labels": torch.cat(mapped[1]),
+        }
+        self._folder.prototypes.mkdir(exist_ok=True)
+        content = safetensors.torch.save({name: tensor.contiguous() for name, tensor in tensors.items()})
+        write_whole(_file(self._folder, trained), content)
+
+    def _answers(self, classes: Tensor) -> dict[str, Tensor]:
+        """Evenly chosen answers of what was heard."""
+        share = max(1, ANSWERS // len(self._heard))
+        parts = []
+        for tested, probabilities, labels in self._heard:
+            rows = _evenly(len(labels), share)
+            confidence, place = probabilities[rows].max(1)
+            parts.append((torch.full_like(labels[rows], tested), labels[rows], classes[place], confidence.float()))
+        self._heard = []
+        names = ("tested", "labels", "predicted", "confidence")
+        return dict(zip(names, map(torch.cat, zip(*parts, strict=True)), strict=True))
+
+    def _mapped(self, test_set: Callable[[int], tuple[Tensor, Tensor]], trained: int) -> list[tuple[Tensor, Tensor]]:
+        """A few images of each class seen, always the same, from the task that first brings it."""
+        share = max(1, min(MAPPED_PER_CLASS, MAPPED // self._stream.known_classes()[-1]))
+        seen, parts = set[int](), list[tuple[Tensor, Tensor]]()
+        for position, plan in enumerate(self._stream.plans[:trained], start=1):
+            if new := [label for label in plan.classes if label not in seen]:
+                features, labels = test_set(position)
+                for label in new:
+                    rows = (labels == label).nonzero().flatten()
+                    rows = rows[_evenly(len(rows), share)]
+                    parts.append((features[rows], labels[rows]))
+            seen.update(plan.classes)
+        return parts
+
+
+def _evenly(count: int, most: int) -> Tensor:
+    """At most `most` of the first `count` numbers, evenly spaced: int64."""
+    return torch.arange(count) if count <= most else torch.arange(most) * count // most

@@ -1,0 +1,35 @@
+"""What methods on untrained features share: which features, and how they are made."""
+
+from typing import Literal
+
+import torch
+from pydantic import Field
+from torch import nn
+
+from protoreplay.core.settings import Settings
+from protoreplay.encoders.fixed import RandomFilters, RawPixels, UntrainedTrunk
+from protoreplay.encoders.trunks import ImageShape
+from protoreplay.methods.base import EncoderName
+
+
+class FeatureSettings(Settings):
+    """Settings of every method that stands on untrained features."""
+
+    features: Literal["pixels", "random", "encoder"] = "pixels"
+    """Raw pixels, random convolutions, or the trunk of the untrained encoder; the last two of unit length."""
+    filters: int = Field(800, ge=1)
+    """Number of random filters (ours: 800)."""
+    encoder: EncoderName = "conv-small"
+    """The trunk of `encoder` features; the protocol prescribes it."""
+
+
+def extractor(config: FeatureSettings, shape: ImageShape, generator: torch.Generator) -> tuple[nn.Module, int]:
+    """The features that `config` names, and how many numbers of an image they are."""
+    if config.features == "pixels":
+        module: nn.Module = RawPixels()
+    elif config.features == "random":
+        module = RandomFilters(shape, config.filters, generator)
+    else:
+        module = UntrainedTrunk(config.encoder, shape, generator)
+    module.requires_grad_(False)
+    return module, module(torch.zeros(1, *shape)).shape[1]

@@ -1,0 +1,1 @@
+"""Counts become metrics, intervals and paired tests: pure functions."""

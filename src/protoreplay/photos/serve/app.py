@@ -1,0 +1,246 @@
+"""The HTTP API and the page's files."""
+
+import contextlib
+import threading
+from collections.abc import AsyncIterator, Callable, Sequence
+from pathlib import Path
+from typing import Annotated
+from urllib.parse import quote
+
+import jinja2
+from fastapi import APIRouter, FastAPI, File, Form, Query, Request, UploadFile
+from fastapi import Path as PathPart
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import HTMLResponse, JSONResponse, Response
+from fastapi.staticfiles import StaticFiles
+from pydantic import BaseModel
+from starlette.exceptions import HTTPException
+
+from protoreplay._version import __version__
+from protoreplay.core.errors import UserError
+from protoreplay.photos import modelfile
+from protoreplay.photos.answers import answer
+from protoreplay.photos.classifier import Classifier
+from protoreplay.photos.embedding import Embedded, available_cores, embed
+from protoreplay.photos.model import checked_name
+from protoreplay.photos.serve import uploads, views
+from protoreplay.photos.serve.guard import Guard
+from protoreplay.photos.serve.lessons import Lessons, PendingLesson, TooManyLessonsError
+from protoreplay.photos.serve.served_model import ServedModel
+
+PAGE = Path(__file__).parent / "page"
+Photos = Annotated[list[UploadFile], File(description="files of photos")]
+LessonId = Annotated[str, PathPart(max_length=64)]
+
+
+class OneClass(BaseModel):
+    """Names a class."""
+
+    label: str
+
+
+class NewName(OneClass):
+    """A class and its new name."""
+
+    new: str
+
+
+class Target(OneClass):
+    """A class and the one that takes it in."""
+
+    into: str
+
+
+class ErrorView(BaseModel):
+    """What is wrong, and what would be right, in one line."""
+
+    detail: str
+
+
+ERRORS = {code: {"model": ErrorView} for code in (400, 404, 413, 422, 429)}
+
+
+def create(keeper: ServedModel, host: str = "127.0.0.1", token: str | None = None) -> FastAPI:
+    """The application that serves a model.
+
+    Args:
+        keeper: owns the model.
+        host: the address that will be listened on.
+        token: asked of every request; needed where others can reach the address.
+    """
+    lessons = Lessons(keeper)
+
+    @contextlib.asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        yield
+        lessons.close()
+
+    app = FastAPI(
+        title="protoreplay",
+        version=__version__,
+        description="Teach a photo classifier, and ask it. Send photos as multipart/form-data, all else as JSON.",
+        docs_url=None,
+        redoc_url=None,
+        lifespan=lifespan,
+    )
+    app.add_middleware(Guard, host=host, token=token, most_bytes=uploads.MOST_REQUEST)
+    app.add_exception_handler(UserError, _user_error)
+    app.add_exception_handler(RequestValidationError, _invalid)
+    app.include_router(_reading(keeper))
+    app.include_router(_teaching(lessons))
+    app.include_router(_changing(keeper))
+
+    @app.get("/docs", include_in_schema=False, response_class=HTMLResponse)
+    def docs() -> str:
+        template = jinja2.Environment(autoescape=True).from_string(PAGE.with_name("docs.html").read_text("utf-8"))
+        return template.render(api=app.openapi())
+
+    app.mount("/", StaticFiles(directory=PAGE, html=True))
+    return app
+
+
+def _reading(keeper: ServedModel) -> APIRouter:
+    api = APIRouter(prefix="/api", tags=["ask and look"], responses=ERRORS)  # type: ignore[arg-type]
+    # More at once would only make each other slower.
+    cores = available_cores()
+    slots = threading.BoundedSemaphore(cores)
+
+    def look(classifier: Classifier, photos: Sequence[bytes]) -> list[Embedded]:
+        with slots:
+            return list(embed(classifier.encoder, photos, threads=min(cores, max(1, len(photos)))))
+
+    @api.post("/predict")
+    def predict(photos: Photos, top: Annotated[int, Query(ge=1, le=100)] = 3) -> views.PredictView:
+        """What each photo shows, and why. If none can be read, the answer is 422."""
+        snapshot = keeper.current
+        model = snapshot.classifier.model
+        if not model.concepts:
+            raise UserError("nothing is learned yet: teach photos of a class first")
+        seen = look(snapshot.classifier, uploads.read(photos))
+        if all(photo.error for photo in seen):
+            raise UserError("; ".join(f"{photo.name}: {photo.error}" for photo in seen))
+        given = answer(seen, model, top)
+        answers = [views.answer(one, photo, model) for one, photo in zip(given, seen, strict=True)]
+        return views.PredictView(revision=snapshot.revision, answers=answers)
+
+    @api.get("/classes")
+    def classes() -> views.StateView:
+        """The classes, what is kept of each, and what they are confused with."""
+        return views.state(keeper.current)
+
+    @api.get("/history")
+    def history() -> list[views.EventView]:
+        """What was done, oldest first."""
+        return [views.EventView(**event) for event in keeper.current.classifier.model.history]
+
+    @api.get("/map")
+    def class_map() -> views.MapView:
+        """The prototypes in two dimensions with their spread, and the confusion expected between them."""
+        return views.class_map(keeper.current)
+
+    @api.get("/thumbnails/{key}", response_class=Response, responses={200: {"content": {"image/jpeg": {}}}})
+    def thumbnail(key: Annotated[str, PathPart(pattern="^[0-9a-f]{16}$")]) -> Response:
+        """A kept thumbnail."""
+        number = int(key, 16)
+        for concept in keeper.current.classifier.model.concepts.values():
+            if number in concept.thumbnails:
+                return Response(concept.thumbnails[number], media_type="image/jpeg")
+        raise HTTPException(404, "no such thumbnail is kept")
+
+    @api.get("/model", response_class=Response, responses={200: {"content": {"application/octet-stream": {}}}})
+    def model() -> Response:
+        """The model's file, for `protoreplay predict` or another server."""
+        snapshot = keeper.current
+        headers = {
+            "Content-Disposition": f"attachment; filename*=UTF-8''{quote(keeper.path.name, safe='', errors='replace')}",
+            "X-Revision": str(snapshot.revision),
+        }
+        content = modelfile.dumps(snapshot.classifier.model)
+        return Response(content, media_type="application/octet-stream", headers=headers)
+
+    return api
+
+
+def _teaching(lessons: Lessons) -> APIRouter:
+    api = APIRouter(prefix="/api", tags=["teach"], responses=ERRORS)  # type: ignore[arg-type]
+    Label = Annotated[str, Form(description="the class that the photos show")]  # noqa: N806
+
+    def found(id: str) -> PendingLesson:
+        work = lessons.get(id)
+        if work is None:
+            raise HTTPException(404, "there is no such lesson (any more)")
+        return work
+
+    @api.post("/learn")
+    def learn(label: Label, photos: Photos) -> views.LessonView:
+        """Teach photos of a class, and answer when they are learned."""
+        work, ready = lessons.begin(label, uploads.read(photos))
+        ready.result()
+        lessons.keep(work)
+        return views.lesson(work)
+
+    @api.post("/lessons", status_code=202)
+    def begin(label: Label, photos: Photos) -> views.LessonView:
+        """Look at photos of a class, without learning them yet."""
+        return views.lesson(lessons.begin(label, uploads.read(photos))[0])
+
+    @api.get("/lessons/{id}")
+    def progress(id: LessonId) -> views.LessonView:
+        """How far a lesson is; once it is ready, what it would do to the other classes."""
+        return views.lesson(found(id))
+
+    @api.post("/lessons/{id}/keep")
+    def keep(id: LessonId) -> views.LessonView:
+        """Learn a lesson that is ready."""
+        work = found(id)
+        lessons.keep(work)
+        return views.lesson(work)
+
+    @api.delete("/lessons/{id}", status_code=204)
+    def drop(id: LessonId) -> None:
+        """Do not learn it."""
+        lessons.drop(found(id))
+
+    return api
+
+
+def _changing(keeper: ServedModel) -> APIRouter:
+    api = APIRouter(prefix="/api", tags=["change"], responses=ERRORS)  # type: ignore[arg-type]
+
+    def change(work: Callable[[Classifier], None]) -> views.StateView:
+        keeper.change(work)
+        return views.state(keeper.current)
+
+    @api.post("/forget")
+    def forget(body: OneClass) -> views.StateView:
+        """Remove a class. Until the server stops it is in its memory, so that this can be undone."""
+        return change(lambda classifier: classifier.forget(body.label, undoable=True))
+
+    @api.post("/rename")
+    def rename(body: NewName) -> views.StateView:
+        """Give a class another name."""
+        return change(lambda classifier: classifier.rename(body.label, checked_name(body.new)))
+
+    @api.post("/merge")
+    def merge(body: Target) -> views.StateView:
+        """Put a class into another one."""
+        return change(lambda classifier: classifier.unite(body.label, body.into))
+
+    @api.post("/undo")
+    def undo() -> views.StateView:
+        """Go back to the state before the last change since the server started."""
+        return change(lambda classifier: classifier.undo())
+
+    return api
+
+
+def _user_error(_: Request, error: Exception) -> JSONResponse:
+    status = 413 if isinstance(error, uploads.TooMuchError) else 429 if isinstance(error, TooManyLessonsError) else 422
+    # A name from outside may be halves of characters, which cannot be sent.
+    return JSONResponse({"detail": str(error).encode("utf-8", "backslashreplace").decode()}, status)
+
+
+def _invalid(_: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, RequestValidationError)
+    problems = (f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}" for problem in error.errors())
+    return JSONResponse({"detail": "; ".join(problems).encode("utf-8", "backslashreplace").decode()}, 422)

@@ -1,0 +1,226 @@
+"""What the API answers, and how it follows from a model."""
+
+import base64
+from typing import Any
+
+import numpy as np
+from pydantic import BaseModel, Field
+
+from protoreplay.photos import advice, ledger
+from protoreplay.photos.answers import Answer, nearest_kept
+from protoreplay.photos.classifier import TeachingReport
+from protoreplay.photos.embedding import Embedded
+from protoreplay.photos.model import Model
+from protoreplay.photos.serve.lessons import PendingLesson
+from protoreplay.photos.serve.served_model import ModelRevision
+from protoreplay.prototypes.classifier import shared_scatter, weights
+
+
+class Confusion(BaseModel):
+    """Another class, and the share of photos that will be taken for it."""
+
+    label: str
+    share: float
+
+
+class ClassView(BaseModel):
+    """A class."""
+
+    label: str
+    photos: int = Field(description="seen")
+    kept: dict[str, int] = Field(description="bytes, item by item")
+    thumbnails: list[str] = Field(description="keys for /api/thumbnails/{key}")
+    spread: float = Field(description="distance of its photos from their mean; 1 is the mean of all classes")
+    first: float = Field(description="learned first, in seconds since 1970; 0 if that is not known")
+    last: float
+    confused: list[Confusion] = Field(description="the classes it is likeliest to be taken for")
+
+
+class StateView(BaseModel):
+    """The whole model, without its numbers."""
+
+    revision: int = Field(description="changes since the server started")
+    encoder: str
+    unknown: float = Field(description="share of photos of the classes that may be answered 'I don't know'")
+    keep: int = Field(description="thumbnails kept of a class, at most")
+    undoable: int = Field(description="changes that can be undone")
+    classes: list[ClassView]
+
+
+class EventView(BaseModel):
+    """Something that was done."""
+
+    time: float = Field(description="seconds since 1970")
+    action: str
+    classes: dict[str, int] = Field(description="photos by class")
+
+
+class ChoiceView(BaseModel):
+    """A class that a photo may show."""
+
+    label: str
+    probability: float
+    distance: float = Field(description="squared, from the prototype; 1 is typical of a photo of that class")
+
+
+class NearestView(BaseModel):
+    """The kept thumbnail of the photo most like the one asked about."""
+
+    label: str
+    image: str = Field(description="a data: URL")
+
+
+class AnswerView(BaseModel):
+    """What one photo shows."""
+
+    label: str | None = Field(description="null for 'I don't know', and where it could not be read")
+    choices: list[ChoiceView]
+    familiarity: float = Field(description="below 0 is 'I don't know'")
+    nearest: NearestView | None
+    error: str = Field(description="why it could not be read")
+
+
+class PredictView(BaseModel):
+    """Answers in the order of the photos, all from one state of the model."""
+
+    revision: int
+    answers: list[AnswerView]
+
+
+class LessonView(BaseModel):
+    """A lesson: how far it is, and what it does or did."""
+
+    id: str
+    label: str
+    state: str = Field(description="looking, ready, learned or failed")
+    done: int
+    total: int
+    learned: int = Field(description="new photos")
+    known: int = Field(description="photos that had been learned before")
+    warnings: list[str] = Field(description="classes that will be confused, photos that look misplaced")
+    errors: list[str] = Field(description="photos that could not be read")
+    error: str = Field(description="why it failed")
+
+
+class DotView(BaseModel):
+    """A class on the map; lengths are in units of a typical photo's distance from its class."""
+
+    label: str
+    x: float
+    y: float
+    spread_x: float = Field(description="standard deviation of the photos whose features are kept")
+    spread_y: float
+    photos: list[tuple[float, float]] = Field(description="where these are")
+
+
+class PairView(BaseModel):
+    """Two classes that will be confused."""
+
+    one: str
+    other: str
+    share: float
+
+
+class MapView(BaseModel):
+    """The prototypes in the two dimensions in which they differ most."""
+
+    revision: int
+    shown: float = Field(description="share of the differences between prototypes that the map shows")
+    classes: list[DotView]
+    confusions: list[PairView]
+
+
+def state(snapshot: ModelRevision) -> StateView:
+    """Of a snapshot."""
+    model = snapshot.classifier.model
+    classes = [
+        ClassView(
+            label=entry.name,
+            photos=entry.photos,
+            kept=entry.kept,
+            thumbnails=[f"{key:016x}" for key in sorted(model.concepts[entry.name].thumbnails)],
+            spread=entry.spread,
+            first=entry.first,
+            last=entry.last,
+            confused=[Confusion(label=name, share=share) for name, share in entry.confused if share >= 0.01],
+        )
+        for entry in ledger.entries(model)
+    ]
+    return StateView(
+        revision=snapshot.revision,
+        encoder=model.encoder,
+        unknown=model.unknown,
+        keep=model.keep,
+        undoable=snapshot.classifier.undoable,
+        classes=classes,
+    )
+
+
+def answer(given: Answer, photo: Embedded, model: Model) -> AnswerView:
+    """With its reasons."""
+    kept = None if given.error else nearest_kept(photo, model)
+    nearest = kept and NearestView(
+        label=kept[0], image="data:image/jpeg;base64," + base64.b64encode(kept[1]).decode("ascii")
+    )
+    choices = [ChoiceView(label=c.label, probability=c.probability, distance=c.distance) for c in given.choices]
+    return AnswerView(
+        label=given.label, choices=choices, familiarity=given.familiarity, nearest=nearest, error=given.error
+    )
+
+
+def lesson(work: PendingLesson) -> LessonView:
+    """As it is now."""
+    report = work.report or TeachingReport({}, {})
+    return LessonView(
+        id=work.id,
+        label=work.label,
+        state=work.state,
+        done=work.done,
+        total=work.total,
+        learned=sum(report.learned.values()),
+        known=sum(report.known.values()),
+        warnings=[str(warning) for warning in report.warnings],
+        errors=[f"{photo.name}: {photo.error}" for photo in report.errors],
+        error=work.error,
+    )
+
+
+def class_map(snapshot: ModelRevision) -> MapView:
+    """Principal components of the prototypes, in the metric that answers."""
+    model = snapshot.classifier.model
+    if not model.concepts:
+        return MapView(revision=snapshot.revision, shown=1.0, classes=[], confusions=[])
+    names = model.head.names
+    members = [model.concepts[name] for name in names]
+    root = np.sqrt(weights(*shared_scatter(members)) / model.head.calibration.typical)
+    means = np.stack([member.mean for member in members]) * root
+    centre = means.mean(0)
+    _, lengths, axes = np.linalg.svd(means - centre, full_matrices=False)
+    flat: np.ndarray[Any, Any] = np.zeros((2, len(root)))
+    flat[: min(2, len(axes))] = axes[:2]
+    places = (means - centre) @ flat.T
+    dots = []
+    for name, member, place in zip(names, members, places, strict=True):
+        photos = (member.sample.astype(np.float64) * root - centre) @ flat.T
+        # Not from the variances of single dimensions: features vary together.
+        spread = photos.std(0, ddof=1) if len(photos) > 1 else np.zeros(2)
+        dots.append(
+            DotView(
+                label=name,
+                x=place[0],
+                y=place[1],
+                spread_x=spread[0],
+                spread_y=spread[1],
+                photos=[(float(x), float(y)) for x, y in photos],
+            )
+        )
+    squares = np.square(lengths)
+    shown = float(squares[:2].sum() / squares.sum()) if squares.sum() > 0 else 1.0
+    return MapView(revision=snapshot.revision, shown=shown, classes=dots, confusions=_pairs(model))
+
+
+def _pairs(model: Model, most: int = 50) -> list[PairView]:
+    names = model.head.names
+    overlap = np.triu(advice.confusions(model))
+    found = [(float(overlap[i, j]), names[i], names[j]) for i, j in zip(*np.nonzero(overlap >= 0.01), strict=True)]
+    return [PairView(one=one, other=other, share=share) for share, one, other in sorted(found, reverse=True)[:most]]

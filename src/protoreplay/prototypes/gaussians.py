@@ -1,0 +1,86 @@
+"""Diagonal Gaussians as prototypes: sampling, averaging, and the bank that is stored after a task."""
+
+from dataclasses import dataclass
+from typing import NamedTuple, Self
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+
+class Gaussian(NamedTuple):
+    """Diagonal Gaussians, one a row: `mean` and `logvar`, each N x D."""
+
+    mean: Tensor
+    logvar: Tensor
+
+    def sample(self, noise: Tensor) -> Tensor:
+        """`mean + exp(logvar / 2) * noise`; noise of Z x N x D (or Z x 1 x D, shared by all rows) gives Z x N x D."""
+        return torch.addcmul(self.mean, (0.5 * self.logvar).exp(), noise)
+
+
+@dataclass(frozen=True)
+class PrototypeBank:
+    """The prototypes stored after a task.
+
+    Attributes:
+        gaussian: one row a prototype, K x D.
+        tasks: int64, K: the position of the task that brought it.
+        classes: int64, K: its class. A (task, class) pair occurs once.
+    """
+
+    gaussian: Gaussian
+    tasks: Tensor
+    classes: Tensor
+
+    def __len__(self) -> int:
+        """Number of prototypes."""
+        return len(self.classes)
+
+    @classmethod
+    def concatenate(cls, *banks: Self) -> Self:
+        """The prototypes of all `banks`, in order."""
+        return cls(
+            Gaussian(torch.cat([b.gaussian.mean for b in banks]), torch.cat([b.gaussian.logvar for b in banks])),
+            torch.cat([b.tasks for b in banks]),
+            torch.cat([b.classes for b in banks]),
+        )
+
+    def index(self, tasks: Tensor, classes: Tensor) -> Tensor:
+        """For each (task, class) pair, N each, the row of its prototype (int64, N), or -1 where there is none."""
+        match = (tasks[:, None] == self.tasks) & (classes[:, None] == self.classes)
+        return torch.where(match.any(1), match.int().argmax(1), -1)
+
+
+def group_means(gaussian: Gaussian, groups: Tensor, count: int) -> Gaussian:
+    """Prototypes: the average mean and the average log-variance of each group.
+
+    Args:
+        gaussian: N x D, one row an image.
+        groups: int64, N, from 0 to count - 1; every group has a member.
+        count: number of groups K.
+
+    Returns:
+        K x D.
+    """
+    weights = functional.one_hot(groups, count).to(gaussian.mean.dtype)
+    weights = (weights / weights.sum(0)).T
+    return Gaussian(weights @ gaussian.mean, weights @ gaussian.logvar)
+
+
+def class_probabilities(probabilities: Tensor, owners: Tensor, classes: Tensor) -> Tensor:
+    """Probabilities of classes from those of their prototypes: each class has its nearest prototype's, renormalised.
+
+    So the most probable class is always the one of the nearest prototype.
+
+    Args:
+        probabilities: N x K, one column a prototype.
+        owners: int64, K: the class of each prototype.
+        classes: int64, C, ascending: the classes wanted.
+
+    Returns:
+        N x C.
+    """
+    column = torch.searchsorted(classes, owners).expand_as(probabilities)
+    best = probabilities.new_zeros(len(probabilities), len(classes)).scatter_reduce(1, column, probabilities, "amax")
+    return best / best.sum(1, keepdim=True)

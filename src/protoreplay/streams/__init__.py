@@ -1,0 +1,1 @@
+"""An image set becomes a stream of tasks."""

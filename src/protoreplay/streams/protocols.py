@@ -1,0 +1,285 @@
+"""An image set becomes a stream of tasks; the few-shot draw is fixed by the seed.
+
+Two kinds of stream. *Incremental class*: every task brings classes never seen before. *Incremental domain*: the same
+classes come back in every task with their pixels in another order, and the task is not known at test time.
+"""
+
+import functools
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from protoreplay.core.errors import UserError, unknown_name
+from protoreplay.core.rng import generator
+from protoreplay.core.settings import Settings
+from protoreplay.data import cifar10, digits, mini_imagenet, mnist, photo_folder
+from protoreplay.data.images import Dataset, ImageSet
+from protoreplay.streams.stream import Stream, TaskPlan
+
+EvaluationImages = Literal["test", "validation"]
+
+
+class StreamSettings(Settings):
+    """What can be changed of any stream."""
+
+    shots: Annotated[int, Field(ge=1)] | Literal["all"] = 10
+    """Training images per class and task (published: 10), or `all` there are."""
+    first_shots: Annotated[int, Field(ge=1)] | Literal["same", "all"] = "same"
+    """Training images per class in the first task: a number, `same` as later, or `all` there are."""
+    tasks: Annotated[int, Field(ge=1)] | Literal["all"] = "all"
+    """Number of tasks."""
+    image_size: int = Field(32, ge=4)
+    """Height and width of the images; they are resized if the data has others."""
+    # Written down only where it is not the default: a run of before there was a choice is still the same run.
+    test_images: Annotated[int, Field(ge=1)] | Literal["all"] = Field("all", exclude_if=lambda wanted: wanted == "all")
+    """Test images per class, at most, the same ones in every task; where there are more, they are drawn."""
+
+
+class SplitSettings(StreamSettings):
+    """Incremental class."""
+
+    first_classes: int = Field(2, ge=1)
+    """Classes of the first task."""
+    classes_per_task: int = Field(1, ge=1)
+    """Classes that each later task brings."""
+    class_order: Literal["sorted", "random"] = "sorted"
+    """Order in which the classes come; `random` is drawn from the seed."""
+
+
+class PermutedSettings(StreamSettings):
+    """Incremental domain."""
+
+    tasks: int = Field(10, ge=1)
+    """Number of tasks, each with a pixel order of its own; the first keeps the order of the images."""
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """How a data set becomes a stream.
+
+    Attributes:
+        name: as given on the command line.
+        summary: one line.
+        data: name of the data set, or the folder of photos.
+        classes: number of classes of the data, 0 where it is not known before it is read.
+        load: gives the data set, where it is kept at several sizes the one nearest above the given.
+        defaults: settings that are not overridden.
+        method_settings: what the protocol prescribes to every method that has such a setting.
+    """
+
+    name: str
+    summary: str
+    data: str
+    classes: int
+    load: Callable[[int], Dataset]
+    defaults: SplitSettings | PermutedSettings
+    method_settings: Mapping[str, Any] = field(default_factory=dict)
+
+    def __reduce__(self) -> tuple[Callable[[str], "Protocol"], tuple[str]]:
+        """Goes to another process as its name: the data is opened where it is used."""
+        return get, (self.name,)
+
+    @property
+    def kind(self) -> str:
+        """Which of the two kinds of stream it is."""
+        return "incremental class" if isinstance(self.defaults, SplitSettings) else "incremental domain"
+
+    def outline(self) -> tuple[str, str, str]:
+        """Tasks, classes and training images per class with the default settings, each as a short text."""
+        chosen = self.defaults
+        shots = f"{chosen.shots}" if chosen.first_shots == "same" else f"{chosen.first_shots}, then {chosen.shots}"
+        if isinstance(chosen, PermutedSettings):
+            return str(chosen.tasks), f"{self.classes} in each", shots
+        tasks = len(_class_groups(chosen, self.classes, seed=0))
+        return str(tasks), f"{chosen.first_classes}, then {chosen.classes_per_task}", shots
+
+    def settings(self, overrides: Mapping[str, Any]) -> SplitSettings | PermutedSettings:
+        """The defaults with `overrides`; a wrong one is a `UserError`."""
+        return self.defaults.parse({**self.defaults.model_dump(), **overrides}, self.name)
+
+    def stream(
+        self, seed: int, settings: SplitSettings | PermutedSettings | None = None, evaluation: EvaluationImages = "test"
+    ) -> Stream:
+        """The stream of `seed`: which images are drawn, and in which order classes or pixels come, depend on it alone.
+
+        With `evaluation="validation"` shots and evaluation images are both cut from the training set, so that
+        settings can be chosen without a look at the test set.
+        """
+        settings = settings or self.defaults
+        dataset = self.load(settings.image_size)
+        names = dataset.train.class_names
+        train_pool = _indices_by_class(dataset.train)
+        test, test_pool = dataset.test, _indices_by_class(dataset.test)
+        if evaluation == "validation":
+            test = dataset.train
+            train_pool, test_pool = _hold_out(train_pool, [len(pool) for pool in test_pool], seed)
+        if settings.test_images != "all":
+            orders = [
+                torch.randperm(len(pool), generator=generator(seed, "test", c)) for c, pool in enumerate(test_pool)
+            ]
+            test_pool = [pool[order[: settings.test_images]] for pool, order in zip(test_pool, orders, strict=True)]
+        plans = []
+        for position, (classes, pixels) in enumerate(_tasks(settings, names, seed), start=1):
+            wanted = settings.shots if position > 1 or settings.first_shots == "same" else settings.first_shots
+            if evaluation == "validation" and wanted != "all":
+                wanted = min(wanted, *(len(train_pool[c]) for c in classes))
+            drawn = [_draw(train_pool[c], wanted, names[c], generator(seed, "shots", position, c)) for c in classes]
+            tested = torch.cat([test_pool[c] for c in classes])
+            plans.append(TaskPlan(classes, torch.cat(drawn).sort().values, tested.sort().values, pixels))
+        return Stream(dataset.train, test, tuple(plans), settings.image_size, self)
+
+
+def _indices_by_class(images: ImageSet) -> list[Tensor]:
+    return [(images.labels == label).nonzero().flatten() for label in range(len(images.class_names))]
+
+
+def _hold_out(pools: list[Tensor], sizes: list[int], seed: int) -> tuple[list[Tensor], list[Tensor]]:
+    """Split each pool into what remains for training and as many as `sizes` says for evaluation, at most half."""
+    remaining, held_out = [], []
+    for label, (pool, size) in enumerate(zip(pools, sizes, strict=True)):
+        shuffled = pool[torch.randperm(len(pool), generator=generator(seed, "validation", label))]
+        cut = min(len(pool) // 2, size)
+        held_out.append(shuffled[:cut])
+        remaining.append(shuffled[cut:])
+    return remaining, held_out
+
+
+def _tasks(
+    settings: SplitSettings | PermutedSettings, names: tuple[str, ...], seed: int
+) -> list[tuple[tuple[int, ...], Tensor | None]]:
+    """The classes and the pixel order of each task."""
+    if isinstance(settings, SplitSettings):
+        return [(classes, None) for classes in _class_groups(settings, len(names), seed)]
+    everything = tuple(range(len(names)))
+    orders = [
+        torch.randperm(settings.image_size**2, generator=generator(seed, "pixels", position))
+        for position in range(2, settings.tasks + 1)
+    ]
+    return [(everything, order) for order in (None, *orders)]
+
+
+def _class_groups(settings: SplitSettings, count: int, seed: int) -> list[tuple[int, ...]]:
+    """The classes of each task: `first_classes`, then `classes_per_task` at a time until `tasks` or all classes."""
+    order = list(range(count))
+    if settings.class_order == "random":
+        order = torch.randperm(count, generator=generator(seed, "class order")).tolist()
+    if settings.first_classes > count:
+        raise UserError(f"first_classes={settings.first_classes}: the data has only {count} classes")
+    starts = [0, *range(settings.first_classes, count, settings.classes_per_task)]
+    groups = [tuple(sorted(order[a:b])) for a, b in zip(starts, [*starts[1:], count], strict=True)]
+    if settings.tasks == "all":
+        return groups
+    if settings.tasks > len(groups):
+        raise UserError(f"tasks={settings.tasks}: these classes make at most {len(groups)} tasks")
+    return groups[: settings.tasks]
+
+
+def _draw(pool: Tensor, wanted: int | Literal["all"], name: str, random: torch.Generator) -> Tensor:
+    """`wanted` of the indices in `pool`."""
+    if wanted == "all":
+        return pool
+    if wanted > len(pool):
+        raise UserError(f"{wanted} shots of class '{name}' are asked for: it has {len(pool)} training images")
+    return pool[torch.randperm(len(pool), generator=random)[:wanted]]
+
+
+def _mini_imagenet(size: int) -> Dataset:
+    return mini_imagenet.load(
+        min((kept for kept in mini_imagenet.SIZES if kept >= size), default=max(mini_imagenet.SIZES))
+    )
+
+
+PROTOCOLS: dict[str, Protocol] = {
+    protocol.name: protocol
+    for protocol in (
+        Protocol(
+            "split-digits",
+            "8x8 digits: 2 classes, then one more in each of 8 tasks, 10 images each",
+            "digits",
+            10,
+            lambda size: digits.load(),
+            SplitSettings(image_size=8),
+            {"encoder": "conv-small", "dim": 64, "budget": 10},
+        ),
+        Protocol(
+            "permuted-digits",
+            "8x8 digits under 10 pixel orders: all training images in task 1, then 10 of each class",
+            "digits",
+            10,
+            lambda size: digits.load(),
+            PermutedSettings(first_shots="all", image_size=8),
+            {"encoder": "mlp-small", "dim": 64, "budget": 1, "budget_per": "class"},
+        ),
+        Protocol(
+            "split-cifar10",
+            "CIFAR-10: 2 classes, then one more in each of 8 tasks, 10 images each",
+            "cifar10",
+            10,
+            lambda size: cifar10.load(),
+            SplitSettings(),
+            {"encoder": "lenet", "dim": 500, "budget": 10},
+        ),
+        Protocol(
+            "permuted-mnist",
+            "MNIST under 50 pixel orders: all training images in task 1, then 10 of each class",
+            "mnist",
+            10,
+            lambda size: mnist.load(),
+            PermutedSettings(first_shots="all", tasks=50, image_size=28),
+            {"encoder": "mlp-1000", "dim": 64, "budget": 1, "budget_per": "class"},
+        ),
+        Protocol(
+            "split-mini-imagenet",
+            "mini-ImageNet: 10 tasks of 10 classes, 480 images of each in task 1, then 10",
+            "mini-imagenet",
+            100,
+            _mini_imagenet,
+            SplitSettings(first_shots=480, first_classes=10, classes_per_task=10),
+            {"encoder": "conv5", "dim": 500, "budget": 100, "epochs": 20},
+        ),
+        Protocol(
+            "fscil-mini-imagenet",
+            "mini-ImageNet: all images of 60 base classes, then 8 sessions of 5 classes with 5 images each",
+            "mini-imagenet",
+            100,
+            _mini_imagenet,
+            SplitSettings(shots=5, first_shots="all", first_classes=60, classes_per_task=5),
+            {"encoder": "conv5", "dim": 500, "budget": 100, "epochs": 20},
+        ),
+    )
+}
+
+
+def get(name: str) -> Protocol:
+    """The protocol called `name`, or that of a folder of photos: `split:PATH`, `permuted:PATH`."""
+    kind, separator, path = name.partition(":")
+    if separator and path and kind in ("split", "permuted"):
+        return Protocol(
+            name,
+            f"the photos in {path}",
+            path,
+            0,
+            # Photos take long to decode, and unreadable ones are reported: once for all runs of a grid.
+            functools.cache(lambda size: photo_folder.load(Path(path), size)),
+            SplitSettings() if kind == "split" else PermutedSettings(),
+            {"encoder": "lenet", "dim": 500} | ({"budget": 1, "budget_per": "class"} if kind == "permuted" else {}),
+        )
+    if name not in PROTOCOLS:
+        raise unknown_name("protocol", name, [*PROTOCOLS, "split:FOLDER", "permuted:FOLDER"])
+    return PROTOCOLS[name]
+
+
+def make_stream(protocol: str, seed: int = 0, evaluation: EvaluationImages = "test", **settings: Any) -> Stream:
+    """The stream of tasks of a protocol; `settings` are those of `protoreplay protocols show PROTOCOL`.
+
+    Examples:
+        >>> len(make_stream("split-digits"))
+        9
+    """
+    chosen = get(protocol)
+    return chosen.stream(seed, chosen.settings(settings), evaluation)

@@ -1,0 +1,127 @@
+"""Tasks in order, each with its test images."""
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from protoreplay.data.images import ImageSet
+
+if TYPE_CHECKING:
+    from protoreplay.streams.protocols import Protocol
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a method is given to learn.
+
+    Attributes:
+        position: place in the stream, from 1.
+        classes: the classes it brings, ascending.
+        images: uint8, N x C x H x W.
+        labels: int64, N.
+    """
+
+    position: int
+    classes: tuple[int, ...]
+    images: Tensor
+    labels: Tensor
+
+    def __post_init__(self) -> None:
+        """Refuse a task whose labels are not its classes."""
+        present = tuple(self.labels.unique().tolist())
+        if present != self.classes:
+            raise ValueError(f"task {self.position} has images of classes {present}, not {self.classes}")
+
+
+@dataclass(frozen=True)
+class TaskPlan:
+    """One task as ascending indices into the stream's image sets (int64 vectors), and the order of its pixels."""
+
+    classes: tuple[int, ...]
+    train: Tensor
+    test: Tensor
+    pixels: Tensor | None = None
+
+
+@dataclass(frozen=True)
+class Stream:
+    """Tasks in order, each with its test images; images are gathered when asked for, never copied ahead.
+
+    Attributes:
+        train: where training images come from.
+        test: where test images come from.
+        plans: the tasks.
+        image_size: height and width to which images are brought.
+        protocol: which made it.
+    """
+
+    train: ImageSet
+    test: ImageSet
+    plans: tuple[TaskPlan, ...]
+    image_size: int
+    protocol: "Protocol"
+
+    @property
+    def image_shape(self) -> tuple[int, int, int]:
+        """Channels, height, width."""
+        return self.train.images.shape[1], self.image_size, self.image_size
+
+    @property
+    def num_classes(self) -> int:
+        """Number of classes of the data set, whether or not the stream brings them all."""
+        return len(self.train.class_names)
+
+    def known_classes(self) -> list[int]:
+        """After each task, how many classes have been seen."""
+        seen: set[int] = set()
+        return [len(seen := seen | {*plan.classes}) for plan in self.plans]
+
+    def __len__(self) -> int:
+        """Number of tasks."""
+        return len(self.plans)
+
+    def __iter__(self) -> Iterator[Task]:
+        """The tasks in order."""
+        return (self.task(position) for position in range(1, len(self) + 1))
+
+    def task(self, position: int) -> Task:
+        """The training data of the task at `position` (from 1)."""
+        plan = self.plans[position - 1]
+        return Task(position, plan.classes, *self._gather(self.train, plan.train, plan.pixels))
+
+    def test_set(self, position: int) -> tuple[Tensor, Tensor]:
+        """Images (uint8, N x C x H x W) and labels (int64, N) on which the task at `position` is tested."""
+        plan = self.plans[position - 1]
+        return self._gather(self.test, plan.test, plan.pixels)
+
+    def shots(self) -> list[dict[str, Any]]:
+        """The draw, ready for JSON: each task's classes, indices into the training set, pixel order, and a digest.
+
+        The digest is the SHA-256 of the task's images as they are learned: with it, a draw is known to be repeated.
+        """
+        return [
+            {
+                "task": task.position,
+                "classes": list(task.classes),
+                "train": plan.train.tolist(),
+                "pixels": None if plan.pixels is None else plan.pixels.tolist(),
+                "sha256": hashlib.sha256(task.images.contiguous().numpy().data).hexdigest(),
+            }
+            for task, plan in zip(self, self.plans, strict=True)
+        ]
+
+    def _gather(self, source: ImageSet, indices: Tensor, pixels: Tensor | None) -> tuple[Tensor, Tensor]:
+        if len(indices) == len(source) and pixels is None and self.image_size == source.images.shape[-1]:
+            return source.images, source.labels
+        images = source.images[indices]
+        if self.image_size != images.shape[-1]:
+            resized = functional.interpolate(images.float(), size=self.image_size, mode="bilinear", antialias=True)
+            images = resized.round_().clamp_(0, 255).to(torch.uint8)
+        if pixels is not None:
+            images = images.flatten(2)[:, :, pixels].view_as(images)
+        return images, source.labels[indices]

@@ -1,0 +1,1 @@
+"""The battery that every method passes, for methods of one's own too."""

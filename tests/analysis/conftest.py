@@ -1,0 +1,3 @@
+"""Fixtures of the reports."""
+
+from tests.report.conftest import runs  # noqa: F401

