@@ -7,7 +7,8 @@ from statistics import median
 import torch
 
 from protoreplay.core.progress import ignore_steps
-from protoreplay.methods import REGISTRY, MethodContext
+from protoreplay.methods.base import MethodContext
+from protoreplay.methods.registry import METHODS
 from protoreplay.streams.stream import Task
 
 NAMES = ("l2", "ewc", "online-ewc", "si", "mas")
@@ -28,7 +29,7 @@ def task(images: int) -> Task:
 
 
 def build(name: str, epochs: int):
-    recipe = REGISTRY[name]
+    recipe = METHODS.get(name)
     return recipe.build(
         recipe.settings({"encoder": "lenet", "epochs": epochs}, {}, name), MethodContext(SHAPE, CLASSES)
     )

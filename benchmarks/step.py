@@ -20,8 +20,9 @@ from statistics import median
 import torch
 
 from protoreplay.encoders.network import Network
-from protoreplay.methods import REGISTRY, MethodContext
+from protoreplay.methods.base import MethodContext
 from protoreplay.methods.optimizers import adam, descend
+from protoreplay.methods.registry import METHODS
 from protoreplay.streams.stream import Task
 
 SHAPE, SHOTS = (3, 32, 32), 10
@@ -89,7 +90,7 @@ def past_tasks(classes: int, count: int) -> Iterator[Task]:
 
 
 def measure(name: str, settings: dict, classes: int, tasks: int, seconds: float) -> Pairs:
-    recipe, context = REGISTRY[name], MethodContext(SHAPE, classes + 1)
+    recipe, context = METHODS.get(name), MethodContext(SHAPE, classes + 1)
     method = recipe.build(recipe.settings(PAPER, {"epochs": 0, **settings}, name), context)
     for task in past_tasks(classes, tasks):
         method.learn(task)

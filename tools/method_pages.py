@@ -6,9 +6,8 @@ python tools/method_pages.py
 import json
 from pathlib import Path
 
-from protoreplay import methods
 from protoreplay.core.files import write_whole
-from protoreplay.methods import presets
+from protoreplay.methods import presets, registry
 
 ROOT = Path(__file__).parent.parent
 MARK = "<!-- From here on written by tools/method_pages.py -->"
@@ -17,17 +16,17 @@ MARK = "<!-- From here on written by tools/method_pages.py -->"
 def page_names() -> dict[str, list[str]]:
     """The names of the registry on each page, by the page's name: the first recipe of a class gives it."""
     pages: dict[type, list[str]] = {}
-    for name, recipe in methods.REGISTRY.items():
+    for name, recipe in registry.METHODS.items():
         pages.setdefault(recipe.method, []).append(name)
     return {names[0]: names for names in pages.values()}
 
 
 def generated(names: list[str]) -> str:
-    fields = methods.REGISTRY[names[0]].method.Config.model_fields
+    fields = registry.METHODS.get(names[0]).method.Config.model_fields
     lines = [MARK, "", "## Settings", ""]
     if fields:
         lines += [f"| setting | {' | '.join(names)} | |", "|---|" + "---|" * len(names) + "---|"]
-        configs = [methods.REGISTRY[name].settings({}, {}, name) for name in names]
+        configs = [registry.METHODS.get(name).settings({}, {}, name) for name in names]
         for key, field in fields.items():
             values = " | ".join(f"`{getattr(config, key)}`" for config in configs)
             lines.append(f"| `{key}` | {values} | {' '.join((field.description or '').split())} |")

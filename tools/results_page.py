@@ -16,7 +16,7 @@ from typing import Any
 from protoreplay.analysis.results import Group, Result
 from protoreplay.core.files import write_whole
 from protoreplay.experiments.spec import resolve
-from protoreplay.methods import REGISTRY
+from protoreplay.methods.registry import METHODS
 from protoreplay.metrics.accuracy import Count
 from protoreplay.metrics.intervals import paired
 from protoreplay.report import formats, table
@@ -142,7 +142,7 @@ def departures(found: Sequence[Group]) -> str:
 
 def absent(found: Sequence[Group]) -> str:
     """Which methods were not run."""
-    names = [f"`{name}`" for name in REGISTRY if name not in {_name(group) for group in found}]
+    names = [f"`{name}`" for name in METHODS if name not in {_name(group) for group in found}]
     return f"Not run: {', '.join(names)}. " if names else ""
 
 

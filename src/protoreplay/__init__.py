@@ -8,7 +8,7 @@ from protoreplay._version import __version__
 if TYPE_CHECKING:
     from protoreplay.core.errors import UserError as UserError
     from protoreplay.experiments.run import evaluate as evaluate
-    from protoreplay.methods import make_method as make_method
+    from protoreplay.methods.registry import make_method as make_method
     from protoreplay.metrics.accuracy import accuracies as accuracies
     from protoreplay.photos.classifier import Classifier as Classifier
     from protoreplay.prototypes.estimator import PrototypeClassifier as PrototypeClassifier
@@ -21,7 +21,7 @@ _HOMES = {
     "UserError": "core.errors",
     "accuracies": "metrics.accuracy",
     "evaluate": "experiments.run",
-    "make_method": "methods",
+    "make_method": "methods.registry",
     "make_stream": "streams.protocols",
 }
 

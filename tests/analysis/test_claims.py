@@ -3,9 +3,9 @@ import zlib
 
 import pytest
 
-from protoreplay import methods
 from protoreplay.analysis import claims
 from protoreplay.analysis.results import collect
+from protoreplay.methods import registry
 from protoreplay.report import formats
 from protoreplay.report.claims_table import claims_table
 from protoreplay.streams import protocols
@@ -89,12 +89,12 @@ def test_the_table_has_a_line_for_every_claim(tmp_path):
 
 
 def test_every_claim_is_about_what_the_library_has():
-    protocol = protocols.get(claims.PROTOCOL)
+    protocol = protocols.get_protocol(claims.PROTOCOL)
     for claim in claims.CLAIMS:
-        fields = methods.configure(claim.first, protocol, dict(claim.change)).model_dump()
+        fields = registry.configure(claim.first, protocol, dict(claim.change)).model_dump()
         assert claim.change.items() <= fields.items()
         if claim.second:
-            methods.get(claim.second)
-    settings = methods.configure("vpr-paper", protocol, {}).model_dump()
+            registry.get_method(claim.second)
+    settings = registry.configure("vpr-paper", protocol, {}).model_dump()
     assert {**claims.PAPER, "epochs": claims.PUBLISHED["epochs"]}.items() <= settings.items()
     assert protocol.settings({}).shots == claims.PUBLISHED["shots"]

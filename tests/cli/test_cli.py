@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 from protoreplay import cli
-from protoreplay.methods import REGISTRY
+from protoreplay.methods.registry import METHODS
 from protoreplay.streams.protocols import PROTOCOLS
 
 QUICK = ["--set", "tasks=3", "--set", "epochs=2"]
@@ -188,7 +188,7 @@ def test_lists_and_settings(protoreplay, monkeypatch, tmp_path):
     monkeypatch.setenv("PROTOREPLAY_DATA", str(tmp_path / "empty"))
     code, out, _ = protoreplay("methods")
     assert code == 0
-    assert [line.split()[0] for line in out.splitlines()] == list(REGISTRY)
+    assert [line.split()[0] for line in out.splitlines()] == list(METHODS)
     code, out, _ = protoreplay("protocols")
     assert [line.split()[0] for line in out.splitlines()] == ["name", *PROTOCOLS, "split:FOLDER", "permuted:FOLDER"]
     assert "cifar10, missing: protoreplay data get cifar10" in out

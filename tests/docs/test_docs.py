@@ -15,8 +15,9 @@ import pytest
 from PIL import Image
 
 import protoreplay
-from protoreplay import cli, methods
+from protoreplay import cli
 from protoreplay.data import catalog
+from protoreplay.methods.registry import METHODS
 from protoreplay.streams import protocols
 
 ROOT = Path(__file__).parent.parent.parent
@@ -43,8 +44,8 @@ def readers_folder(monkeypatch, tmp_path, small_cache):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(catalog, "get", lambda name, progress: catalog.cache_file(name).path)
     monkeypatch.setattr(catalog, "import_from", lambda name, path, progress: path)
-    for module, name in ((methods, "REGISTRY"), (catalog, "CATALOG"), (protocols, "PROTOCOLS")):
-        monkeypatch.setattr(module, name, dict(getattr(module, name)))
+    for registry in (METHODS, catalog.DATASETS, protocols.PROTOCOLS):
+        monkeypatch.setattr(registry, "_session", {})
     colours = {"photos/crow": "black", "photos/swan": "white", "more": "navy", "walk": "grey"}
     for place, colour in colours.items():
         (tmp_path / place).mkdir(parents=True)

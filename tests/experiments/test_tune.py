@@ -2,18 +2,18 @@ import json
 
 import pytest
 
-from protoreplay import evaluate, make_method, make_stream, methods
+from protoreplay import evaluate, make_method, make_stream
 from protoreplay.core.errors import UserError
 from protoreplay.experiments.spec import resolve
 from protoreplay.experiments.tune import add_to, tune
-from protoreplay.methods import presets
+from protoreplay.methods import presets, registry
 from protoreplay.metrics.accuracy import average
 from protoreplay.streams.protocols import PROTOCOLS
 
 
 @pytest.fixture
 def _two_rates(monkeypatch):
-    monkeypatch.setattr(methods.REGISTRY["sgd"].method, "search", {"lr": (1e-5, 1e-2)})
+    monkeypatch.setattr(registry.METHODS.get("sgd").method, "search", {"lr": (1e-5, 1e-2)})
 
 
 @pytest.mark.usefixtures("_two_rates")
@@ -89,6 +89,6 @@ def test_every_stored_preset_is_valid():
     for protocol, entries in presets.tuned().items():
         assert protocol in PROTOCOLS
         for method, found in entries.items():
-            config = methods.configure(f"{method}@tuned", PROTOCOLS[protocol], {})
+            config = registry.configure(f"{method}@tuned", PROTOCOLS[protocol], {})
             assert config.model_dump().items() >= found["settings"].items()
             assert found["command"].startswith(f"protoreplay tune {protocol} --method {method}")

@@ -12,7 +12,7 @@ from protoreplay import cli
 from protoreplay.experiments.grid import execute_grid
 from protoreplay.experiments.run_folder import RunFolder
 from protoreplay.experiments.spec import resolve_grid
-from protoreplay.methods import REGISTRY
+from protoreplay.methods.registry import METHODS
 from tests.experiments.grids import Bench, kill_group, results, workers
 
 KILLS = int(os.environ.get("PROTOREPLAY_KILLS", "0"))
@@ -80,7 +80,7 @@ def test_interrupted_at_random_moments_the_table_is_the_same_and_nothing_is_done
     # The longest method last: when the first run is finished, there is work for seconds to come.
     ways, grid, tasks = ["group", "command", "Ctrl-C"], words(reversed(METHODS)), len(METHODS) * SEEDS * 4
     if KILLS:
-        ways, grid, tasks = ["group"] * KILLS, ["split-digits", "--methods", "all"], len(REGISTRY) * 3 * 9
+        ways, grid, tasks = ["group"] * KILLS, ["split-digits", "--methods", "all"], len(METHODS) * 3 * 9
         whole = Bench(tmp_path / "whole", *grid, "--jobs", "2")
         whole.start().communicate()
         undisturbed = whole.root

@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from protoreplay.methods import REGISTRY, MethodContext
+from protoreplay.methods.base import MethodContext
+from protoreplay.methods.registry import METHODS
 from tests.conftest import toy_task
 
 SHAPE, CLASSES = (1, 8, 8), 10
@@ -13,12 +14,12 @@ QUICK |= {"augment_shift": 0, "augment_flip": False, "augment_colour": 0.0, "aug
 
 
 def build(name, seed=0, **settings):
-    recipe = REGISTRY[name]
+    recipe = METHODS.get(name)
     return recipe.build(recipe.settings(QUICK, settings, name), MethodContext(SHAPE, CLASSES, seed))
 
 
 def trains(name):
-    return "epochs" in REGISTRY[name].method.Config.model_fields
+    return "epochs" in METHODS.get(name).method.Config.model_fields
 
 
 def stream():
@@ -33,7 +34,7 @@ def taught(name, seed=0, tasks=3):
     return method
 
 
-@pytest.fixture(params=REGISTRY)
+@pytest.fixture(params=METHODS)
 def name(request):
     return request.param
 
@@ -207,7 +208,7 @@ def test_steps_are_reported(name):
 
 def test_learns_what_is_easy(name):
     """Two very different classes, enough steps: nearly all of the training images right."""
-    recipe = REGISTRY[name]
+    recipe = METHODS.get(name)
     config = recipe.settings(QUICK, {"epochs": 60} if trains(name) else {}, name)
     method = recipe.build(config, MethodContext(SHAPE, CLASSES))
     task = toy_task(1, (3, 8), shots=10)

@@ -5,8 +5,9 @@ from torch.nn import functional
 from protoreplay.core.errors import UserError
 from protoreplay.core.rng import generator
 from protoreplay.encoders.network import Network
-from protoreplay.methods import REGISTRY, MethodContext
+from protoreplay.methods.base import MethodContext
 from protoreplay.methods.fixed_features import FeatureSettings, extractor
+from protoreplay.methods.registry import METHODS
 from tests.conftest import toy_task
 
 SHAPE = (3, 32, 32)
@@ -60,7 +61,7 @@ def test_encoder_features_are_those_of_the_untrained_trunk_of_unit_length():
 
 @pytest.mark.parametrize("name", ["nearest-mean", "nearest-mean-random", "nearest-mean-encoder"])
 def test_the_nearest_mean_of_features(name):
-    recipe = REGISTRY[name]
+    recipe = METHODS.get(name)
     method = recipe.build(recipe.settings({}, {}, name), MethodContext((1, 8, 8), 10))
     tasks = [toy_task(1, (3, 8)), toy_task(2, (5,))]
     for task in tasks:
@@ -74,4 +75,4 @@ def test_the_nearest_mean_of_features(name):
 
 def test_an_unknown_encoder_is_refused_in_one_line():
     with pytest.raises(UserError, match="encoder=resnet: known encoders"):
-        REGISTRY["nearest-mean-encoder"].settings({}, {"encoder": "resnet"}, "nearest-mean-encoder")
+        METHODS.get("nearest-mean-encoder").settings({}, {"encoder": "resnet"}, "nearest-mean-encoder")

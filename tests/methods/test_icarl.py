@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.nn import functional
 
-from protoreplay.methods import MethodContext
+from protoreplay.methods.base import MethodContext
 from protoreplay.methods.distillation import soft_cross_entropy
 from protoreplay.methods.icarl import ICaRL, ICaRLConfig, herd
 from protoreplay.methods.replay_memory import ReplayMemory

@@ -2,7 +2,7 @@ import copy
 
 import torch
 
-from protoreplay.methods import MethodContext
+from protoreplay.methods.base import MethodContext
 from protoreplay.methods.lwf import LwF, LwFConfig
 from tests.conftest import toy_task
 

@@ -6,9 +6,11 @@ from torch import nn
 
 from protoreplay.core.progress import ignore_steps
 from protoreplay.encoders.network import Network
-from protoreplay.methods import REGISTRY, MethodContext, importance
+from protoreplay.methods import importance
+from protoreplay.methods.base import MethodContext
 from protoreplay.methods.optimizers import adam
 from protoreplay.methods.penalty import Quadratic, no_importance, penalised, weights
+from protoreplay.methods.registry import METHODS
 from protoreplay.methods.si import SI
 from tests.conftest import toy_task
 
@@ -18,7 +20,7 @@ TASKS = [toy_task(1, (0, 1)), toy_task(2, (2,)), toy_task(3, (3, 4))]
 
 
 def build(name, **settings):
-    recipe = REGISTRY[name]
+    recipe = METHODS.get(name)
     return recipe.build(recipe.settings(QUICK, settings, name), MethodContext((1, 8, 8), 10))
 
 

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from protoreplay.methods import MethodContext
+from protoreplay.methods.base import MethodContext
 from protoreplay.methods.replay import Replay, ReplayConfig
 from tests.conftest import toy_task
 

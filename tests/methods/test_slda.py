@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from protoreplay.methods import MethodContext
+from protoreplay.methods.base import MethodContext
 from protoreplay.methods.slda import SLDA, SLDAConfig
 from tests.conftest import toy_task
 

@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from protoreplay import evaluate, make_method, make_stream
-from protoreplay.methods import MethodContext
+from protoreplay.methods.base import MethodContext
 from protoreplay.methods.vpr import VPR, VPRConfig
 from protoreplay.metrics.accuracy import final
 from protoreplay.prototypes import whitening as layers

@@ -1,7 +1,8 @@
 import pytest
 import torch
 
-from protoreplay.methods import MethodContext, vpr_paper
+from protoreplay.methods import vpr_paper
+from protoreplay.methods.base import MethodContext
 from protoreplay.methods.vpr_paper import VPRPaper, VPRPaperConfig
 from protoreplay.prototypes.gaussians import Gaussian
 from tests.conftest import toy_task

@@ -12,7 +12,7 @@ from protoreplay import evaluate, make_method, make_stream
 from protoreplay.core.errors import UserError
 from protoreplay.data import digits
 from protoreplay.data.images import ImageSet
-from protoreplay.methods import REGISTRY
+from protoreplay.methods.registry import METHODS
 from protoreplay.streams.protocols import PROTOCOLS
 from protoreplay.streams.stream import Task
 
@@ -228,12 +228,12 @@ def guarded(stream, seed):
     )
 
 
-@pytest.mark.parametrize("method_name", REGISTRY)
+@pytest.mark.parametrize("method_name", METHODS)
 @pytest.mark.parametrize("name", ["split-digits", "permuted-digits"])
 def test_no_method_learns_from_anything_but_the_draw(method_name, name):
     """Noise in place of every image that was not drawn changes nothing of what is learned."""
     stream = make_stream(name, seed=3, tasks=2, first_shots=5, shots=5)
-    quick = {key: 2 for key in ("epochs", "samples") if key in REGISTRY[method_name].method.Config.model_fields}
+    quick = {key: 2 for key in ("epochs", "samples") if key in METHODS.get(method_name).method.Config.model_fields}
     states = []
     for variant in (stream, guarded(stream, 1), guarded(stream, 2)):
         method = make_method(method_name, variant, **quick)

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from protoreplay import methods
 from protoreplay.experiments.spec import RunSpec, resolve_grid
+from protoreplay.methods import registry
 from protoreplay.streams import protocols
 from protoreplay.streams.protocols import Protocol
 
@@ -79,7 +79,7 @@ def plan(
     Left out are ablations for other kinds of protocols, and those that on this protocol change nothing. `overrides`
     apply to all of them, except where an ablation changes the same setting; a wrong one is a `UserError`.
     """
-    chosen = protocols.get(protocol)
+    chosen = protocols.get_protocol(protocol)
     resolve_grid(protocol, list(names), seeds, overrides, device=device)  # the errors of what applies to all
     planned: list[Planned] = []
     for ablation in ABLATIONS:
@@ -94,5 +94,5 @@ def plan(
 
 
 def _applicable(overrides: Mapping[str, Any], method: str, protocol: Protocol) -> dict[str, Any]:
-    fields = {*methods.get(method).method.Config.model_fields, *type(protocol.defaults).model_fields}
+    fields = {*registry.get_method(method).method.Config.model_fields, *type(protocol.defaults).model_fields}
     return {key: value for key, value in overrides.items() if key in fields}

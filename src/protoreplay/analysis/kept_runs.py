@@ -29,7 +29,7 @@ class KeptRun:
 
     def stream(self) -> Stream:
         """The stream it learned."""
-        protocol = protocols.get(self.config["protocol"]["name"])
+        protocol = protocols.get_protocol(self.config["protocol"]["name"])
         settings = protocol.settings(self.config["protocol"]["settings"])
         return protocol.stream(self.seed, settings, self.config["evaluation"])
 

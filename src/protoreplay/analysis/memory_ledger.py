@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Any
 
-from protoreplay import methods
-from protoreplay.methods import LedgerItem, Method, MethodContext
+from protoreplay.methods import registry
+from protoreplay.methods.base import LedgerItem, Method, MethodContext
 from protoreplay.methods.vpr_paper import VPRPaper
 from protoreplay.streams.protocols import Protocol
 
@@ -55,9 +55,9 @@ def measure(protocol: Protocol, names: list[str]) -> list[Memory]:
     context = MethodContext(stream.image_shape, stream.num_classes)
     measured = []
     for name in names:
-        recipe = methods.get(name)
+        recipe = registry.get_method(name)
         briefly = {"epochs": 1} if "epochs" in recipe.method.Config.model_fields else {}
-        method = recipe.build(methods.configure(name, protocol, briefly), context)
+        method = recipe.build(registry.configure(name, protocol, briefly), context)
         ledgers = []
         for task in stream:
             method.learn(task)

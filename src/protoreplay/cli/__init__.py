@@ -247,17 +247,17 @@ def tune(
 @methods_app.callback()
 def _methods(context: typer.Context) -> None:
     if context.invoked_subcommand is None:
-        from protoreplay.methods import REGISTRY
+        from protoreplay.methods.registry import METHODS
 
-        print_columns([(name, recipe.summary) for name, recipe in REGISTRY.items()])
+        print_columns([(name, recipe.summary) for name, recipe in METHODS.items()])
 
 
 @methods_app.command("show")
 def show_method(name: Annotated[str, typer.Argument(metavar="METHOD")]) -> None:
     """Print a method's settings with their defaults; a protocol may prescribe others."""
-    from protoreplay import methods
+    from protoreplay.methods import registry
 
-    recipe = methods.get(name)
+    recipe = registry.get_method(name)
     print(f"{name}: {recipe.summary}")
     _print_settings(recipe.settings({}, {}, name))
 
@@ -265,12 +265,12 @@ def show_method(name: Annotated[str, typer.Argument(metavar="METHOD")]) -> None:
 @protocols_app.callback()
 def _protocols(context: typer.Context) -> None:
     if context.invoked_subcommand is None:
-        from protoreplay.data.catalog import CATALOG
+        from protoreplay.data.catalog import dataset_entry
         from protoreplay.streams.protocols import PROTOCOLS
 
         rows = [("name", "kind", "tasks", "classes", "images per class", "data")]
-        for protocol in PROTOCOLS.values():
-            file = CATALOG[protocol.data].file
+        for _, protocol in PROTOCOLS.items():
+            file = dataset_entry(protocol.data).file
             here = file is None or file.path.exists()
             state = f"{protocol.data}, here" if here or file is None else f"{protocol.data}, missing: {file.remedy}"
             rows.append((protocol.name, protocol.kind, *protocol.outline(), state))
@@ -291,7 +291,7 @@ def show_protocol(
     """Print a protocol's settings and what it prescribes to methods; with -o, draw its tasks."""
     from protoreplay.streams import protocols
 
-    protocol = protocols.get(name)
+    protocol = protocols.get_protocol(name)
     settings = protocol.settings(parse(overrides))
     if output:
         from protoreplay.report import figures, stream_figure

@@ -103,7 +103,7 @@ def memory(
         from protoreplay.report.figures import check_ending
 
         check_ending(output)
-    everything = measure(protocols.get(protocol), method_names(methods))
+    everything = measure(protocols.get_protocol(protocol), method_names(methods))
     if output:
         from protoreplay.report import figures, memory_figure
 

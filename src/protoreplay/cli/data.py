@@ -19,9 +19,9 @@ Name = Annotated[str, typer.Argument(metavar="NAME", help="A name of `protorepla
 def ls() -> None:
     """List the datasets: what is on this machine and from where, and what could be got."""
     from protoreplay.data import cache
-    from protoreplay.data.catalog import CATALOG
+    from protoreplay.data.catalog import DATASETS
 
-    rows = [(entry.name, entry.summary, _state(entry)) for entry in CATALOG.values()]
+    rows = [(entry.name, entry.summary, _state(entry)) for _, entry in DATASETS.items()]
     widths = [max(len(row[column]) for row in rows) for column in (0, 1)]
     for name, summary, state in rows:
         print(f"{name.ljust(widths[0])}  {summary.ljust(widths[1])}  {state}")
@@ -60,7 +60,7 @@ def verify(
     """Read every byte of a dataset again and compare digests."""
     from protoreplay.data import catalog
 
-    names = [name] if name else [e.name for e in catalog.CATALOG.values() if e.file and e.file.path.exists()]
+    names = [name] if name else [e.name for _, e in catalog.DATASETS.items() if e.file and e.file.path.exists()]
     problems = []
     for each in names:
         try:

@@ -110,9 +110,9 @@ def fail(error: "RunsFailedError") -> NoReturn:
 
 def method_names(text: str) -> list[str]:
     """`a,b@tuned` or `all`, where it stands, as names without repetition."""
-    from protoreplay.methods import REGISTRY
+    from protoreplay.methods.registry import METHODS
 
-    names = [name for word in text.split(",") for name in (REGISTRY if word == "all" else [word])]
+    names = [name for word in text.split(",") for name in (METHODS if word == "all" else [word])]
     return list(dict.fromkeys(names))
 
 

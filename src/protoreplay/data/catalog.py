@@ -1,12 +1,15 @@
 """The datasets by name, and what can be done with each: got, imported, verified."""
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from protoreplay.core.errors import UserError, unknown_name
+from protoreplay.core.errors import UserError
 from protoreplay.core.item_progress import ItemProgress
-from protoreplay.data import cifar10, digits, mini_imagenet, mnist
+from protoreplay.core.registry import Registry, is_in_file
+from protoreplay.data import cifar10, digits, mini_imagenet, mnist, photo_folder
 from protoreplay.data.cache import CacheFile, Content
 from protoreplay.data.images import Dataset
 from protoreplay.data.sources import Source
@@ -19,7 +22,7 @@ class DatasetEntry:
     Attributes:
         name: as given on the command line.
         summary: one line.
-        load: opens it.
+        load: opens it; of images kept at several sizes, those nearest above the given side in pixels.
         file: its place in the cache; none where it needs no file.
         classes: the class names of what `sources` give.
         sources: where it can be got, in the order in which they are tried.
@@ -28,50 +31,75 @@ class DatasetEntry:
 
     name: str
     summary: str
-    load: Callable[[], Dataset]
+    load: Callable[[int], Dataset]
     file: CacheFile | None = None
     classes: tuple[str, ...] = ()
     sources: tuple[Source, ...] = ()
     import_from: Callable[[Path, ItemProgress], None] | None = None
 
 
-CATALOG: dict[str, DatasetEntry] = {
-    entry.name: entry
-    for entry in (
-        DatasetEntry("digits", "1,797 handwritten digits, 8x8, inside scikit-learn", digits.load),
-        DatasetEntry(
-            "mnist", "70,000 handwritten digits, 28x28", mnist.load, mnist.FILE, mnist.CLASSES, sources=mnist.SOURCES
-        ),
-        DatasetEntry(
-            "cifar10",
-            "60,000 photos of 10 classes, 32x32",
-            cifar10.load,
-            cifar10.FILE,
-            cifar10.CLASSES,
-            sources=cifar10.SOURCES,
-        ),
-        DatasetEntry(
-            "mini-imagenet",
-            "photos of 100 classes, at 32x32 and 84x84",
-            mini_imagenet.load,
-            mini_imagenet.FILE,
-            import_from=mini_imagenet.import_from,
-        ),
+def _entry(thing: Any, name: str) -> DatasetEntry:
+    """A dataset, or a function without arguments that gives one, becomes an entry."""
+    if isinstance(thing, Dataset):
+        return DatasetEntry(name, thing.name, lambda size: thing)
+    if isinstance(thing, DatasetEntry):
+        return thing
+    if not callable(thing):
+        raise UserError(f"{name} is no dataset: give a protoreplay.data.images.Dataset, or a function that returns one")
+    opened = functools.cache(lambda: _opened(thing, name))
+    return DatasetEntry(name, " ".join((thing.__doc__ or name).split()), lambda size: opened())
+
+
+def _opened(make: Callable[[], Any], name: str) -> Dataset:
+    dataset = make()
+    if not isinstance(dataset, Dataset):
+        raise UserError(f"{name} gives a {type(dataset).__name__}, not a protoreplay.data.images.Dataset")
+    return dataset
+
+
+_OWN = (
+    DatasetEntry("digits", "1,797 handwritten digits, 8x8, inside scikit-learn", lambda size: digits.load()),
+    DatasetEntry(
+        "mnist",
+        "70,000 handwritten digits, 28x28",
+        lambda size: mnist.load(),
+        mnist.FILE,
+        mnist.CLASSES,
+        sources=mnist.SOURCES,
+    ),
+    DatasetEntry(
+        "cifar10",
+        "60,000 photos of 10 classes, 32x32",
+        lambda size: cifar10.load(),
+        cifar10.FILE,
+        cifar10.CLASSES,
+        sources=cifar10.SOURCES,
+    ),
+    DatasetEntry(
+        "mini-imagenet",
+        "photos of 100 classes, at 32x32 and 84x84",
+        mini_imagenet.load_nearest,
+        mini_imagenet.FILE,
+        import_from=mini_imagenet.import_from,
+    ),
+)
+DATASETS: Registry[DatasetEntry] = Registry("dataset", {entry.name: entry for entry in _OWN}, _entry, ("FOLDER",))
+
+
+def dataset_entry(name: str) -> DatasetEntry:
+    """The dataset called `name`, or that of a folder of photos, which is not opened yet."""
+    if name in DATASETS or is_in_file(name):
+        return DATASETS.get(name)
+    # Photos take long to decode, and unreadable ones are reported: once for all runs of a grid.
+    return DatasetEntry(
+        name, f"the photos in {name}", functools.cache(lambda size: photo_folder.load(Path(name), size))
     )
-}
-
-
-def entry(name: str) -> DatasetEntry:
-    """The dataset called `name`, or a `UserError` that lists them."""
-    if name not in CATALOG:
-        raise unknown_name("dataset", name, CATALOG)
-    return CATALOG[name]
 
 
 def cache_file(name: str) -> CacheFile:
     """The place of the dataset called `name`; a `UserError` if it needs none."""
-    if (file := entry(name).file) is None:
-        raise UserError(f"{name} needs no file: {entry(name).summary}")
+    if (file := DATASETS.get(name).file) is None:
+        raise UserError(f"{name} needs no file: {DATASETS.get(name).summary}")
     return file
 
 
@@ -80,7 +108,7 @@ def get(name: str, progress: ItemProgress | None = None, sources: tuple[Source, 
 
     What is there already is checked, and replaced if it is damaged. Returns the path of the file.
     """
-    file, chosen, progress = cache_file(name), entry(name), progress or ItemProgress()
+    file, chosen, progress = cache_file(name), DATASETS.get(name), progress or ItemProgress()
     sources = chosen.sources if sources is None else sources
     if not sources:
         raise UserError(f"{name} cannot be downloaded: `{file.remedy}` takes a copy you have")
@@ -110,7 +138,7 @@ def get(name: str, progress: ItemProgress | None = None, sources: tuple[Source, 
 
 def import_from(name: str, path: Path, progress: ItemProgress | None = None) -> Path:
     """Put the copy of a dataset at `path` into the cache, in place of what is there. Returns the path of the file."""
-    file, chosen = cache_file(name), entry(name)
+    file, chosen = cache_file(name), DATASETS.get(name)
     if chosen.import_from is None:
         raise UserError(f"{name} is not imported: `{file.remedy}` downloads it")
     chosen.import_from(path, progress or ItemProgress())

@@ -46,6 +46,11 @@ def load(size: int = 32) -> Dataset:
     return FILE.dataset(size)
 
 
+def load_nearest(size: int) -> Dataset:
+    """The imported images at the smallest size that is not below `size`, or else at the largest."""
+    return load(min((kept for kept in SIZES if kept >= size), default=max(SIZES)))
+
+
 def import_from(path: Path, progress: ItemProgress) -> None:
     """Decode the copy at `path`, a folder or an archive, into the cache; what is wrong with it is a `UserError`."""
     if not path.exists():

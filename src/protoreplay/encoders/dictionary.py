@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from protoreplay.encoders.trunks import ImageShape
+from protoreplay.encoders.registry import ImageShape
 
 
 class PatchDictionary(nn.Module):

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from protoreplay.encoders.network import Network
-from protoreplay.encoders.trunks import ImageShape
+from protoreplay.encoders.registry import ImageShape
 
 SIDE, STRIDE = 6, 2
 CHUNK = 32

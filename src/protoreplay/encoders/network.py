@@ -1,11 +1,15 @@
 """A trunk with a linear layer on top: what methods train."""
 
+import contextlib
+from collections.abc import Iterator
 from typing import cast
 
 import torch
 from torch import Tensor, nn
 
-from protoreplay.encoders.trunks import ENCODERS, ImageShape
+from protoreplay.core.errors import UserError
+from protoreplay.core.rng import borrowed
+from protoreplay.encoders.registry import ImageShape, trunk
 
 LOGVAR_BOUND = 70.0
 """Log-variances end here: nothing in VPR's loss holds them, and over many tasks their exponentials would overflow."""
@@ -15,26 +19,21 @@ class Network(nn.Module):
     """An encoder trunk with one linear layer on top.
 
     The layer's outputs are class scores (`forward`), or, where `outputs` is twice the latent dimension, the mean and
-    the log-variance of the image's distribution (`gaussian`).
+    the log-variance of the image's distribution (`gaussian`). It is in evaluation mode except within `training`.
 
     Args:
-        encoder: a name of `ENCODERS`.
+        encoder: the name of a trunk; each of its parameters and buffers starts as its own module says.
         shape: channels, height, width of the images.
         outputs: width of the linear layer.
         generator: all initial weights are drawn from it; the global random state is neither read nor changed.
     """
 
     def __init__(self, encoder: str, shape: ImageShape, outputs: int, generator: torch.Generator) -> None:
-        """Build the layers without memory first, then draw their weights."""
         super().__init__()
-        with torch.device("meta"):
-            self.trunk = ENCODERS[encoder](shape)
-            width = next(m.out_features for m in reversed(self.trunk) if isinstance(m, nn.Linear))
-            self.head = nn.Linear(width, outputs)
-        self.to_empty(device="cpu")
-        for module in self.modules():
-            if isinstance(module, nn.Linear | nn.Conv2d):
-                _draw_weights(module, generator)
+        with borrowed(generator):
+            self.trunk: nn.Module = trunk(encoder)(shape)
+            self.head = nn.Linear(_width(self.trunk, encoder, shape), outputs)
+        self.eval()
 
     def forward(self, images: Tensor) -> Tensor:
         """Pixels of 0..255, N x C x H x W, to N x outputs."""
@@ -44,6 +43,15 @@ class Network(nn.Module):
         """Pixels of 0..255, N x C x H x W, to mean and log-variance, each N x (outputs / 2)."""
         return as_gaussian(self(images))
 
+    @contextlib.contextmanager
+    def training_mode(self) -> Iterator[None]:
+        """Train within: batch normalisation uses its batch, dropout drops."""
+        self.train()
+        try:
+            yield
+        finally:
+            self.eval()
+
 
 def as_gaussian(outputs: Tensor) -> tuple[Tensor, Tensor]:
     """Mean and bounded log-variance, each N x D, of a network's outputs, N x 2 D."""
@@ -52,9 +60,16 @@ def as_gaussian(outputs: Tensor) -> tuple[Tensor, Tensor]:
 
 
 @torch.no_grad()
-def _draw_weights(layer: nn.Linear | nn.Conv2d, generator: torch.Generator) -> None:
-    """PyTorch's default initialisation: weights and biases uniform within 1 / sqrt(inputs of a unit)."""
-    bound = layer.weight[0].numel() ** -0.5
-    layer.weight.uniform_(-bound, bound, generator=generator)
-    if layer.bias is not None:
-        layer.bias.uniform_(-bound, bound, generator=generator)
+def _width(trunk: nn.Module, name: str, shape: ImageShape) -> int:
+    """How many features the trunk gives; a `UserError` for what is no trunk."""
+    if not isinstance(trunk, nn.Module):
+        raise UserError(f"encoder {name} makes a {type(trunk).__name__}, not a torch.nn.Module")
+    try:
+        features = trunk.eval()(torch.zeros(1, *shape, dtype=torch.uint8))
+    except Exception as error:  # a network of the user's may raise anything
+        what = " ".join(f"{type(error).__name__}: {error}".split())
+        raise UserError(f"encoder {name} fails on a uint8 image of shape {shape}: {what}") from None
+    if not isinstance(features, Tensor) or features.ndim != 2 or not features.is_floating_point():
+        given = f"shape {tuple(features.shape)}" if isinstance(features, Tensor) else type(features).__name__
+        raise UserError(f"encoder {name} must give floats, N x D, not {given}: flatten what it gives")
+    return features.shape[1]

@@ -1,12 +1,11 @@
 """Trunks of the networks that are trained: images to features, as the paper and its small siblings use them."""
 
 import math
-from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
 
-ImageShape = tuple[int, int, int]
+from protoreplay.encoders.registry import ImageShape
 
 
 class CentredPixels(nn.Module):
@@ -89,13 +88,3 @@ def conv5(shape: ImageShape) -> nn.Sequential:
         layers += [nn.MaxPool2d(2), nn.ReLU()] if number < 4 else [nn.ReLU()]
         channels = filters
     return nn.Sequential(*layers, nn.Flatten(), nn.Linear(channels * (height // 16) * (width // 16), 500), nn.ReLU())
-
-
-ENCODERS: dict[str, Callable[[ImageShape], nn.Sequential]] = {
-    "conv-small": conv_small,
-    "mlp-small": mlp_small,
-    "lenet": lenet,
-    "mlp-1000": mlp_1000,
-    "conv5": conv5,
-}
-"""By name; each takes channels, height and width. Pooling halves: images must not be smaller than what is pooled."""

@@ -16,14 +16,14 @@ import tempfile
 import time
 import warnings
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from protoreplay.core.errors import UserError
-from protoreplay.data.catalog import CATALOG
+from protoreplay.data.catalog import DATASETS, dataset_entry
 from protoreplay.data.images import Dataset, ImageSet
 from protoreplay.experiments.grid_queue import LOOK_AGAIN_SECONDS, GridQueue, Outcome, failed
 from protoreplay.experiments.run import execute
@@ -211,13 +211,14 @@ class _Driver:
     def _ship(self, size: int) -> _Data | None:
         """What a node may need of the data at a size; nothing where it has the driver's own, or makes it itself."""
         protocol = self._work.specs[0].protocol
-        entry = CATALOG.get(protocol.data)
-        if entry is not None and (entry.file is None or self._cluster.address is None):
+        known = protocol.data in DATASETS
+        entry = dataset_entry(protocol.data)
+        if known and (entry.file is None or self._cluster.address is None):
             return None
-        dataset = protocol.load(size)
+        dataset = entry.load(size)
         parts = (dataset.train, dataset.test)
         arrays = [(part.images.numpy(), part.labels.numpy(), part.class_names) for part in parts]
-        digests = None if entry is None or entry.file is None else entry.file.read().digests
+        digests = None if entry.file is None else entry.file.read().digests
         return _Data(digests, [self._ray.put((dataset.name, arrays))])
 
 
@@ -244,7 +245,7 @@ def _do(
             raise UserError(f"a node has {name} {version}, the driver {wanted[name]}: install the same everywhere")
     if data is not None and not _has(spec.protocol.data, tuple(sorted((data.digests or {}).items()))):
         dataset = _unpack(data)
-        spec = replace(spec, protocol=replace(spec.protocol, load=lambda size: dataset))
+        DATASETS.register(spec.protocol.data, dataset)
     teller = RunProgressSender(lambda told, *arguments: mailbox.put.remote(number, told, arguments))
     with tempfile.TemporaryDirectory(prefix="protoreplay-") as place:
         folder = RunFolder(Path(place) / "run")
@@ -255,11 +256,10 @@ def _do(
 @functools.cache
 def _has(name: str, digests: tuple[tuple[str, str], ...]) -> bool:
     """Whether the cache of this node has the dataset with these digests, whole."""
-    entry = CATALOG.get(name)
-    if entry is None or entry.file is None or not digests:
+    if name not in DATASETS or (file := DATASETS.get(name).file) is None or not digests:
         return False
     try:
-        return entry.file.read().digests == dict(digests) and bool(entry.file.verify())
+        return file.read().digests == dict(digests) and bool(file.verify())
     except UserError:
         return False
 

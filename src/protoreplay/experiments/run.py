@@ -15,7 +15,7 @@ from protoreplay.experiments.run_progress import RunProgress
 from protoreplay.experiments.snapshots import SnapshotWriter
 from protoreplay.experiments.spec import RunSpec
 from protoreplay.experiments.tensorboard import TensorBoard
-from protoreplay.methods import Method
+from protoreplay.methods.base import Method
 from protoreplay.metrics.accuracy import Count, accuracies
 from protoreplay.streams.stream import Stream
 

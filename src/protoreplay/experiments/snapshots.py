@@ -16,7 +16,7 @@ from torch import Tensor
 from protoreplay.core.errors import UserError
 from protoreplay.core.files import write_whole
 from protoreplay.experiments.run_folder import RunFolder
-from protoreplay.methods import Method
+from protoreplay.methods.base import Method
 from protoreplay.streams.stream import Stream
 
 MAPPED, MAPPED_PER_CLASS = 1_000, 100

@@ -10,12 +10,12 @@ from typing import Any
 
 import torch
 
-from protoreplay import methods
 from protoreplay._version import __version__
 from protoreplay.core import devices
 from protoreplay.core.errors import UserError, unknown_name
 from protoreplay.core.settings import Settings
-from protoreplay.methods import Method, MethodContext
+from protoreplay.methods import registry
+from protoreplay.methods.base import Method, MethodContext
 from protoreplay.streams import protocols
 from protoreplay.streams.protocols import EvaluationImages, PermutedSettings, Protocol, SplitSettings
 from protoreplay.streams.stream import Stream
@@ -65,7 +65,7 @@ class RunSpec:
     def build(self, stream: Stream) -> Method[Any]:
         """The run's method, having learned nothing."""
         context = MethodContext(stream.image_shape, stream.num_classes, self.seed, devices.pick(self.device))
-        return methods.get(self.method).build(self.method_settings, context)
+        return registry.get_method(self.method).build(self.method_settings, context)
 
     def identity(self, known_classes: list[int]) -> dict[str, Any]:
         """What makes it this run and no other; `known_classes` of its stream, or of one of another seed."""
@@ -133,11 +133,11 @@ def resolve_grid(
     if twice := sorted(overrides.keys() & vary.keys()):
         raise UserError(f"{twice[0]} is both set and varied: give one of them")
     devices.check(device)
-    keeping = [name for name in method_names if methods.get(name).method.has_latent()]
+    keeping = [name for name in method_names if registry.get_method(name).method.has_latent()]
     if keep and not keeping:
-        having = [name for name, recipe in methods.REGISTRY.items() if recipe.method.has_latent()]
+        having = [name for name, recipe in registry.METHODS.items() if recipe.method.has_latent()]
         raise UserError(f"{', '.join(method_names)}: no prototypes to keep; {' and '.join(having)} have some")
-    chosen = protocols.get(protocol)
+    chosen = protocols.get_protocol(protocol)
     variants: dict[str, RunSpec] = {}
     for values in itertools.product(*vary.values()):
         settings = {**overrides, **dict(zip(vary, values, strict=True))}
@@ -150,7 +150,7 @@ def _variants(
     protocol: Protocol, method_names: list[str], overrides: Mapping[str, Any], evaluation: EvaluationImages
 ) -> list[RunSpec]:
     """One run of each method, of seed 0."""
-    fields = {name: methods.get(name).method.Config.model_fields for name in method_names}
+    fields = {name: registry.get_method(name).method.Config.model_fields for name in method_names}
     stream_fields = type(protocol.defaults).model_fields
     known = set(stream_fields).union(*fields.values())
     for key in overrides:
@@ -161,7 +161,7 @@ def _variants(
     specs = []
     for name in fields:
         own = {key: value for key, value in overrides.items() if key in fields[name] and key not in stream_fields}
-        settings = methods.configure(name, protocol, own)
+        settings = registry.configure(name, protocol, own)
         given = {key: overrides[key] for key in sorted(overrides) if key in own or key in stream_fields}
         given |= {"eval": evaluation} if evaluation != "test" else {}
         variant = file_name(",".join([name, *(f"{key}={value}" for key, value in given.items())]))

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from protoreplay import methods
 from protoreplay.core.errors import UserError
 from protoreplay.core.files import write_whole
 from protoreplay.experiments.grid import Engine, execute_grid, in_this_process
@@ -16,6 +15,7 @@ from protoreplay.experiments.grid_queue import run_path
 from protoreplay.experiments.run_folder import RunFolder
 from protoreplay.experiments.run_progress import GridProgress
 from protoreplay.experiments.spec import first_seeds, resolve_grid
+from protoreplay.methods import registry
 from protoreplay.metrics.accuracy import average
 
 TASKS = 2
@@ -44,7 +44,7 @@ def tune(
     """
     if "tasks" in (overrides or {}):
         raise UserError(f"tasks cannot be set: settings are chosen on the first {TASKS}")
-    search = methods.get(method).search
+    search = registry.get_method(method).search
     if not search:
         raise UserError(f"{method} has no settings to search: {', '.join(searchable())} have")
     chosen = first_seeds(seeds, "validation")
@@ -74,7 +74,7 @@ def add_to(
         "settings": dict(trials[0].settings),
         "command": f"protoreplay tune {protocol} --method {method} --seeds {seeds}{given}",
         "validation_avg": round(100 * trials[0].accuracy, 2),
-        "tried": {key: list(values) for key, values in methods.get(method).search.items()},
+        "tried": {key: list(values) for key, values in registry.get_method(method).search.items()},
     }
     ordered = {name: dict(sorted(entries.items())) for name, entries in sorted(known.items())}
     write_whole(path, (json.dumps(ordered, indent=2) + "\n").encode())
@@ -82,4 +82,4 @@ def add_to(
 
 def searchable() -> list[str]:
     """The methods with something to search."""
-    return [name for name, recipe in methods.REGISTRY.items() if recipe.search]
+    return [name for name, recipe in registry.METHODS.items() if recipe.search]

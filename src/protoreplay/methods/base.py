@@ -9,10 +9,11 @@ import torch
 from pydantic import AfterValidator, Field
 from torch import Tensor
 
+from protoreplay.core.errors import UserError
 from protoreplay.core.progress import StepCallback, ignore_steps
 from protoreplay.core.rng import generator
 from protoreplay.core.settings import Settings
-from protoreplay.encoders.trunks import ENCODERS, ImageShape
+from protoreplay.encoders.registry import ImageShape, trunk
 from protoreplay.methods.augmentation import AugmentationSettings
 from protoreplay.methods.replay_memory import BudgetPer
 from protoreplay.streams.stream import Task
@@ -65,13 +66,15 @@ class LatentSpace(NamedTuple):
     means: Callable[[Tensor], Tensor]
 
 
-def _known_encoder(value: str) -> str:
-    if value not in ENCODERS:
-        raise ValueError(f"known encoders: {', '.join(sorted(ENCODERS))}")
-    return value
+def _known_trunk(name: str) -> str:
+    try:
+        trunk(name)
+    except UserError as error:
+        raise ValueError(str(error)) from None
+    return name
 
 
-EncoderName = Annotated[str, AfterValidator(_known_encoder)]
+EncoderName = Annotated[str, AfterValidator(_known_trunk)]
 
 
 class EncoderSettings(AugmentationSettings):

@@ -8,7 +8,7 @@ from torch import nn
 
 from protoreplay.core.settings import Settings
 from protoreplay.encoders.fixed import RandomFilters, RawPixels, UntrainedTrunk
-from protoreplay.encoders.trunks import ImageShape
+from protoreplay.encoders.registry import ImageShape
 from protoreplay.methods.base import EncoderName
 
 

@@ -4,21 +4,20 @@ Two kinds of stream. *Incremental class*: every task brings classes never seen b
 classes come back in every task with their pixels in another order, and the task is not known at test time.
 """
 
-import functools
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Literal
 
 import torch
 from pydantic import Field
 from torch import Tensor
 
-from protoreplay.core.errors import UserError, unknown_name
+from protoreplay.core.errors import UserError
+from protoreplay.core.registry import Registry, is_in_file
 from protoreplay.core.rng import generator
 from protoreplay.core.settings import Settings
-from protoreplay.data import cifar10, digits, mini_imagenet, mnist, photo_folder
-from protoreplay.data.images import Dataset, ImageSet
+from protoreplay.data.catalog import DATASETS, dataset_entry
+from protoreplay.data.images import ImageSet
 from protoreplay.streams.stream import Stream, TaskPlan
 
 EvaluationImages = Literal["test", "validation"]
@@ -65,9 +64,8 @@ class Protocol:
     Attributes:
         name: as given on the command line.
         summary: one line.
-        data: name of the data set, or the folder of photos.
+        data: name of the data set, as `dataset_entry` takes it.
         classes: number of classes of the data, 0 where it is not known before it is read.
-        load: gives the data set, where it is kept at several sizes the one nearest above the given.
         defaults: settings that are not overridden.
         method_settings: what the protocol prescribes to every method that has such a setting.
     """
@@ -76,13 +74,12 @@ class Protocol:
     summary: str
     data: str
     classes: int
-    load: Callable[[int], Dataset]
     defaults: SplitSettings | PermutedSettings
     method_settings: Mapping[str, Any] = field(default_factory=dict)
 
     def __reduce__(self) -> tuple[Callable[[str], "Protocol"], tuple[str]]:
         """Goes to another process as its name: the data is opened where it is used."""
-        return get, (self.name,)
+        return get_protocol, (self.name,)
 
     @property
     def kind(self) -> str:
@@ -111,7 +108,7 @@ class Protocol:
         settings can be chosen without a look at the test set.
         """
         settings = settings or self.defaults
-        dataset = self.load(settings.image_size)
+        dataset = dataset_entry(self.data).load(settings.image_size)
         names = dataset.train.class_names
         train_pool = _indices_by_class(dataset.train)
         test, test_pool = dataset.test, _indices_by_class(dataset.test)
@@ -188,90 +185,91 @@ def _draw(pool: Tensor, wanted: int | Literal["all"], name: str, random: torch.G
     return pool[torch.randperm(len(pool), generator=random)[:wanted]]
 
 
-def _mini_imagenet(size: int) -> Dataset:
-    return mini_imagenet.load(
-        min((kept for kept in mini_imagenet.SIZES if kept >= size), default=max(mini_imagenet.SIZES))
+_OWN = (
+    Protocol(
+        "split-digits",
+        "8x8 digits: 2 classes, then one more in each of 8 tasks, 10 images each",
+        "digits",
+        10,
+        SplitSettings(image_size=8),
+        {"encoder": "conv-small", "dim": 64, "budget": 10},
+    ),
+    Protocol(
+        "permuted-digits",
+        "8x8 digits under 10 pixel orders: all training images in task 1, then 10 of each class",
+        "digits",
+        10,
+        PermutedSettings(first_shots="all", image_size=8),
+        {"encoder": "mlp-small", "dim": 64, "budget": 1, "budget_per": "class"},
+    ),
+    Protocol(
+        "split-cifar10",
+        "CIFAR-10: 2 classes, then one more in each of 8 tasks, 10 images each",
+        "cifar10",
+        10,
+        SplitSettings(),
+        {"encoder": "lenet", "dim": 500, "budget": 10},
+    ),
+    Protocol(
+        "permuted-mnist",
+        "MNIST under 50 pixel orders: all training images in task 1, then 10 of each class",
+        "mnist",
+        10,
+        PermutedSettings(first_shots="all", tasks=50, image_size=28),
+        {"encoder": "mlp-1000", "dim": 64, "budget": 1, "budget_per": "class"},
+    ),
+    Protocol(
+        "split-mini-imagenet",
+        "mini-ImageNet: 10 tasks of 10 classes, 480 images of each in task 1, then 10",
+        "mini-imagenet",
+        100,
+        SplitSettings(first_shots=480, first_classes=10, classes_per_task=10),
+        {"encoder": "conv5", "dim": 500, "budget": 100, "epochs": 20},
+    ),
+    Protocol(
+        "fscil-mini-imagenet",
+        "mini-ImageNet: all images of 60 base classes, then 8 sessions of 5 classes with 5 images each",
+        "mini-imagenet",
+        100,
+        SplitSettings(shots=5, first_shots="all", first_classes=60, classes_per_task=5),
+        {"encoder": "conv5", "dim": 500, "budget": 100, "epochs": 20},
+    ),
+)
+
+
+def _entry(thing: Any, name: str) -> Protocol:
+    if not isinstance(thing, Protocol):
+        raise UserError(f"{name} is no protocol: give a protoreplay.streams.protocols.Protocol")
+    return replace(thing, name=name)
+
+
+PROTOCOLS: Registry[Protocol] = Registry(
+    "protocol", {protocol.name: protocol for protocol in _OWN}, _entry, ("split:DATA", "permuted:DATA")
+)
+
+
+def get_protocol(name: str) -> Protocol:
+    """The protocol called `name`; `split:DATA` and `permuted:DATA` are those of a dataset or a folder of photos."""
+    kind, separator, data = name.partition(":")
+    if not (separator and data and kind in ("split", "permuted")):
+        return PROTOCOLS.get(name)
+    side = _own_side(data)
+    return Protocol(
+        name,
+        dataset_entry(data).summary,
+        data,
+        0,
+        SplitSettings(image_size=side) if kind == "split" else PermutedSettings(image_size=side),
+        {"encoder": "lenet", "dim": 500} | ({"budget": 1, "budget_per": "class"} if kind == "permuted" else {}),
     )
 
 
-PROTOCOLS: dict[str, Protocol] = {
-    protocol.name: protocol
-    for protocol in (
-        Protocol(
-            "split-digits",
-            "8x8 digits: 2 classes, then one more in each of 8 tasks, 10 images each",
-            "digits",
-            10,
-            lambda size: digits.load(),
-            SplitSettings(image_size=8),
-            {"encoder": "conv-small", "dim": 64, "budget": 10},
-        ),
-        Protocol(
-            "permuted-digits",
-            "8x8 digits under 10 pixel orders: all training images in task 1, then 10 of each class",
-            "digits",
-            10,
-            lambda size: digits.load(),
-            PermutedSettings(first_shots="all", image_size=8),
-            {"encoder": "mlp-small", "dim": 64, "budget": 1, "budget_per": "class"},
-        ),
-        Protocol(
-            "split-cifar10",
-            "CIFAR-10: 2 classes, then one more in each of 8 tasks, 10 images each",
-            "cifar10",
-            10,
-            lambda size: cifar10.load(),
-            SplitSettings(),
-            {"encoder": "lenet", "dim": 500, "budget": 10},
-        ),
-        Protocol(
-            "permuted-mnist",
-            "MNIST under 50 pixel orders: all training images in task 1, then 10 of each class",
-            "mnist",
-            10,
-            lambda size: mnist.load(),
-            PermutedSettings(first_shots="all", tasks=50, image_size=28),
-            {"encoder": "mlp-1000", "dim": 64, "budget": 1, "budget_per": "class"},
-        ),
-        Protocol(
-            "split-mini-imagenet",
-            "mini-ImageNet: 10 tasks of 10 classes, 480 images of each in task 1, then 10",
-            "mini-imagenet",
-            100,
-            _mini_imagenet,
-            SplitSettings(first_shots=480, first_classes=10, classes_per_task=10),
-            {"encoder": "conv5", "dim": 500, "budget": 100, "epochs": 20},
-        ),
-        Protocol(
-            "fscil-mini-imagenet",
-            "mini-ImageNet: all images of 60 base classes, then 8 sessions of 5 classes with 5 images each",
-            "mini-imagenet",
-            100,
-            _mini_imagenet,
-            SplitSettings(shots=5, first_shots="all", first_classes=60, classes_per_task=5),
-            {"encoder": "conv5", "dim": 500, "budget": 100, "epochs": 20},
-        ),
-    )
-}
-
-
-def get(name: str) -> Protocol:
-    """The protocol called `name`, or that of a folder of photos: `split:PATH`, `permuted:PATH`."""
-    kind, separator, path = name.partition(":")
-    if separator and path and kind in ("split", "permuted"):
-        return Protocol(
-            name,
-            f"the photos in {path}",
-            path,
-            0,
-            # Photos take long to decode, and unreadable ones are reported: once for all runs of a grid.
-            functools.cache(lambda size: photo_folder.load(Path(path), size)),
-            SplitSettings() if kind == "split" else PermutedSettings(),
-            {"encoder": "lenet", "dim": 500} | ({"budget": 1, "budget_per": "class"} if kind == "permuted" else {}),
-        )
-    if name not in PROTOCOLS:
-        raise unknown_name("protocol", name, [*PROTOCOLS, "split:FOLDER", "permuted:FOLDER"])
-    return PROTOCOLS[name]
+def _own_side(data: str) -> int:
+    """The side of a dataset's images; 32 of photos, which have none of their own."""
+    if data in DATASETS or is_in_file(data):
+        height, width = dataset_entry(data).load(32).train.images.shape[-2:]
+        return max(4, int(height), int(width))
+    return 32
 
 
 def make_stream(protocol: str, seed: int = 0, evaluation: EvaluationImages = "test", **settings: Any) -> Stream:
@@ -281,5 +279,5 @@ def make_stream(protocol: str, seed: int = 0, evaluation: EvaluationImages = "te
         >>> len(make_stream("split-digits"))
         9
     """
-    chosen = get(protocol)
+    chosen = get_protocol(protocol)
     return chosen.stream(seed, chosen.settings(settings), evaluation)

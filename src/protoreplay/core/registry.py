@@ -1,0 +1,193 @@
+"""Things by name: those of this package, of installed packages, of a user's file, and of the current session.
+
+A name is looked up in this order: what was registered in this session or is part of the package; `FILE.py:NAME`, an
+object in a Python file; an entry point of an installed package. So a method, an encoder or a dataset of one's own needs
+no change to this package. `foreign_code` and `install` carry what is not part of an installed package to other
+processes and machines.
+"""
+
+import functools
+import hashlib
+import importlib
+import importlib.metadata
+import pickle
+import sys
+import types
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from protoreplay.core.errors import UserError, unknown_name
+
+T = TypeVar("T")
+
+_REGISTRIES: dict[str, "Registry[Any]"] = {}
+_SOURCES: dict[str, str] = {}
+"""Of user's files by their path as given: read once, so that all processes of a grid run the same code."""
+
+
+class Registry(Generic[T]):
+    """Named things of one kind.
+
+    Args:
+        kind: what one of them is called in messages, such as `method`.
+        own: the package's own, by name; a text `module:attribute` is imported when it is first asked for.
+        accept: turns what a user registers, or a file or package holds, into a thing of this kind; a `UserError` or
+            `TypeError` for what cannot be one. It is given the object and its name.
+        forms: other names that are understood, for messages, such as `FILE.py:NAME`.
+    """
+
+    def __init__(
+        self, kind: str, own: Mapping[str, T | str], accept: Callable[[Any, str], T], forms: tuple[str, ...] = ()
+    ) -> None:
+        self.kind, self.group = kind, f"protoreplay.{kind}s"
+        self._own, self._accept = dict(own), accept
+        self._forms = (*forms, "FILE.py:NAME")
+        self._session: dict[str, T] = {}
+        self._loaded: dict[str, T] = {}
+        _REGISTRIES[kind] = self
+
+    def register(self, name: str, thing: Any) -> None:
+        """Give a thing a name for this session, and for the worker processes and nodes that do its runs."""
+        self._session[name] = self._accept(thing, name)
+
+    def get(self, name: str) -> T:
+        """The thing called `name`; a `UserError` that lists all names if there is none."""
+        if name in self._session:
+            return self._session[name]
+        if name not in self._loaded:
+            self._loaded[name] = self._accept(self._find(name), name)
+        return self._loaded[name]
+
+    def names(self) -> list[str]:
+        """All names but those of files: the package's own first, then the session's, then other packages'."""
+        return list(dict.fromkeys([*self._own, *self._session, *self._entry_points()]))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names())
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.names()
+
+    def items(self) -> list[tuple[str, T]]:
+        """Names and things."""
+        return [(name, self.get(name)) for name in self]
+
+    def session(self) -> dict[str, T]:
+        """What was registered in this session."""
+        return dict(self._session)
+
+    def _find(self, name: str) -> Any:
+        if name in self._own:
+            found = self._own[name]
+            return _imported(found) if isinstance(found, str) else found
+        if is_in_file(name):
+            return from_file(name)
+        entry_points = self._entry_points()
+        if name not in entry_points:
+            raise unknown_name(self.kind, name, [*self.names(), *self._forms])
+        try:
+            return entry_points[name].load()
+        except Exception as error:  # a package of somebody else's may raise anything
+            raise UserError(
+                f"{self.kind} {name} of an installed package cannot be loaded: {_one_line(error)}"
+            ) from None
+
+    def _entry_points(self) -> dict[str, importlib.metadata.EntryPoint]:
+        return _entry_points(self.group)
+
+
+@functools.cache
+def _entry_points(group: str) -> dict[str, importlib.metadata.EntryPoint]:
+    """Of all installed packages: read once, because that takes as long as the rest of a short command."""
+    return {point.name: point for point in importlib.metadata.entry_points(group=group)}
+
+
+def is_in_file(name: str) -> bool:
+    """Whether a name is that of an object in a file, `FILE.py:NAME`."""
+    return ".py:" in name
+
+
+def from_file(name: str) -> Any:
+    """The object `NAME` of `FILE.py:NAME`; a `UserError` if there is no such file or object, or the file fails."""
+    path, _, attribute = name.rpartition(":")
+    module = _module(path)
+    if not hasattr(module, attribute):
+        defined = [key for key, value in vars(module).items() if getattr(value, "__module__", "") == module.__name__]
+        raise unknown_name("name", attribute, defined, f" in {path}")
+    return getattr(module, attribute)
+
+
+def _module(path: str) -> types.ModuleType:
+    """The module in a file, run once a process; its folder is where it finds modules of its own."""
+    name = f"protoreplay_file_{hashlib.sha256(path.encode()).hexdigest()[:12]}"
+    if name in sys.modules:
+        return sys.modules[name]
+    try:
+        source = _SOURCES[path] if path in _SOURCES else Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from None
+    module = types.ModuleType(name)
+    module.__file__ = str(Path(path).absolute())
+    sys.modules[name] = module
+    folder = str(Path(path).absolute().parent)
+    if folder not in sys.path:
+        sys.path.append(folder)
+    try:
+        exec(compile(source, module.__file__, "exec"), vars(module))
+    except BaseException as error:
+        del sys.modules[name]
+        if not isinstance(error, Exception):
+            raise
+        raise UserError(f"{path} cannot be loaded: {_one_line(error)}") from None
+    _SOURCES[path] = source
+    return module
+
+
+@dataclass(frozen=True)
+class ForeignCode:
+    """What other processes need beside this package: user's files, and what was registered in this session.
+
+    Attributes:
+        sources: of files, by their path as given.
+        session: a pickle of all that was registered, by kind and name; empty where that is nothing.
+    """
+
+    sources: Mapping[str, str] = field(default_factory=dict)
+    session: bytes = b""
+
+
+def foreign_code() -> ForeignCode:
+    """All that was loaded or registered so far in this process; a `UserError` for what cannot be sent."""
+    session = {kind: registry.session() for kind, registry in _REGISTRIES.items() if registry.session()}
+    if not session:
+        return ForeignCode(dict(_SOURCES))
+    import cloudpickle
+
+    try:
+        return ForeignCode(dict(_SOURCES), cloudpickle.dumps(session))
+    except Exception as error:  # pickling may run any code of the object's
+        names = ", ".join(name for things in session.values() for name in things)
+        raise UserError(
+            f"{names}: registered in this session, and cannot be sent to another process ({_one_line(error)}): "
+            "write it into a file and give FILE.py:NAME, or run without --jobs and --engine ray"
+        ) from None
+
+
+def install(code: ForeignCode) -> None:
+    """Make what another process of the same user sent known here; call it before anything that uses it."""
+    _SOURCES.update(code.sources)
+    if code.session:  # by the process that began this one: it pickles all that it sends
+        for kind, things in pickle.loads(code.session).items():
+            for name, thing in things.items():
+                _REGISTRIES[kind].register(name, thing)
+
+
+def _imported(reference: str) -> Any:
+    module, _, attribute = reference.partition(":")
+    return getattr(importlib.import_module(module), attribute)
+
+
+def _one_line(error: BaseException) -> str:
+    return " ".join(f"{type(error).__name__}: {error}".split())

@@ -1,0 +1,122 @@
+"""The methods by name."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from protoreplay.core.errors import UserError
+from protoreplay.core.registry import Registry
+from protoreplay.core.settings import Settings
+from protoreplay.methods import presets
+from protoreplay.methods.base import Method, MethodContext
+from protoreplay.methods.ewc import EWC
+from protoreplay.methods.icarl import ICaRL
+from protoreplay.methods.joint import Joint
+from protoreplay.methods.l2 import L2
+from protoreplay.methods.lwf import LwF
+from protoreplay.methods.mas import MAS
+from protoreplay.methods.nearest_mean import NearestMean
+from protoreplay.methods.online_ewc import OnlineEWC
+from protoreplay.methods.replay import Replay
+from protoreplay.methods.sgd import SGD
+from protoreplay.methods.si import SI
+from protoreplay.methods.slda import SLDA
+from protoreplay.methods.vpr import VPR
+from protoreplay.methods.vpr_paper import VPRPaper
+from protoreplay.streams.protocols import Protocol
+from protoreplay.streams.stream import Stream
+
+
+@dataclass(frozen=True)
+class MethodEntry:
+    """A name of the registry: a method with settings of its own.
+
+    Attributes:
+        method: the class.
+        note: what distinguishes it from other recipes of the class.
+        preset: settings that differ from, or pin, the class's defaults.
+    """
+
+    method: type[Method[Any]]
+    note: str = ""
+    preset: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def search(self) -> Mapping[str, tuple[Any, ...]]:
+        """The values that `protoreplay tune` tries, by setting."""
+        return self.method.search
+
+    @property
+    def summary(self) -> str:
+        """One line."""
+        return f"{self.method.summary}{self.note}"
+
+    def settings(self, protocol: Mapping[str, Any], overrides: Mapping[str, Any], name: str) -> Settings:
+        """The class's defaults, then the recipe's preset, then what the protocol prescribes, then `overrides`.
+
+        Args:
+            protocol: settings for all methods; those this one does not have are passed over.
+            overrides: settings for this one; a wrong one is a `UserError`.
+            name: for the error.
+        """
+        fields = self.method.Config.model_fields
+        prescribed = {key: value for key, value in protocol.items() if key in fields}
+        return self.method.Config.parse({**self.preset, **prescribed, **overrides}, name)
+
+    def build(self, config: Settings, context: MethodContext) -> Method[Any]:
+        """A method that has learned nothing yet."""
+        return self.method(config, context)
+
+
+def _entry(thing: Any, name: str) -> MethodEntry:
+    if isinstance(thing, type) and issubclass(thing, Method):
+        return MethodEntry(thing)
+    if not isinstance(thing, MethodEntry):
+        raise UserError(f"{name} is no method: give a class of protoreplay.methods.base.Method")
+    return thing
+
+
+METHODS: Registry[MethodEntry] = Registry(
+    "method",
+    {
+        "vpr": MethodEntry(VPR),
+        "vpr-paper": MethodEntry(VPRPaper, " as in the text of the paper"),
+        "sgd": MethodEntry(SGD),
+        "l2": MethodEntry(L2),
+        "ewc": MethodEntry(EWC),
+        "online-ewc": MethodEntry(OnlineEWC),
+        "si": MethodEntry(SI),
+        "mas": MethodEntry(MAS),
+        "lwf": MethodEntry(LwF),
+        "icarl": MethodEntry(ICaRL),
+        "replay": MethodEntry(Replay),
+        "nearest-mean": MethodEntry(NearestMean, " of raw pixels"),
+        "nearest-mean-random": MethodEntry(NearestMean, " of random convolutional features", {"features": "random"}),
+        "nearest-mean-encoder": MethodEntry(
+            NearestMean, " of the untrained encoder's features", {"features": "encoder"}
+        ),
+        "slda": MethodEntry(SLDA),
+        "joint": MethodEntry(Joint),
+    },
+    _entry,
+)
+
+
+def get_method(name: str) -> MethodEntry:
+    """The recipe called `name`, whatever its preset, or a `UserError` that lists them."""
+    return METHODS.get(presets.split_name(name)[0])
+
+
+def configure(name: str, protocol: Protocol, overrides: Mapping[str, Any]) -> Settings:
+    """The settings of `NAME` or `NAME@PRESET` on a protocol, with `overrides`; a wrong one is a `UserError`."""
+    preset = presets.settings(*presets.split_name(name), protocol)
+    return get_method(name).settings({**protocol.method_settings, **preset}, overrides, name)
+
+
+def make_method(name: str, stream: Stream, seed: int = 0, device: str = "cpu", **settings: Any) -> Method[Any]:
+    """A method that has learned nothing, for the images of `stream`.
+
+    `settings` are those of `protoreplay methods show NAME`; what is not given is as the stream's protocol prescribes.
+    """
+    config = configure(name, stream.protocol, settings)
+    return get_method(name).build(config, MethodContext(stream.image_shape, stream.num_classes, seed, device))
