@@ -51,7 +51,7 @@ def program(*words, **options):
         (["run", "split-digits", "--set", "tau"], "--set tau: write KEY=VALUE"),
         (
             ["run", "split-digits", "--method", "sgd", "--set", "encoder=vgg"],
-            "sgd: encoder=vgg: known encoders: conv-small, conv5, lenet, mlp-1000, mlp-small",
+            "sgd: encoder=vgg: unknown encoder 'vgg' to train; known: conv-small, conv5, lenet, mlp-1000, mlp-small, ",
         ),
         (["run", "split-digits", "--set", "first_shots=x"], "as an integer, or input should be 'same' or 'all'"),
         (["run", "split-digits", "--method", "vrp"], "unknown method 'vrp' (did you mean vpr?); known: "),
@@ -194,7 +194,7 @@ def test_lists_and_settings(protoreplay, monkeypatch, tmp_path):
     assert "cifar10, missing: protoreplay data get cifar10" in out
     code, out, _ = protoreplay("methods", "show", "vpr")
     assert "  ridge=" in out
-    assert "LatentSpace dimension" in out
+    assert "Latent dimension" in out
     code, out, _ = protoreplay("protocols", "show", "permuted-digits")
     assert "first_shots=all" in out
     assert "encoder=mlp-small" in out

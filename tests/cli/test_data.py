@@ -9,6 +9,13 @@ from tests.data import fakes
 from tests.data.test_mini_imagenet import copy
 
 
+@pytest.fixture(autouse=True)
+def cache_folder(tmp_path, monkeypatch):
+    """No test sees the cache of the user."""
+    monkeypatch.setenv("PROTOREPLAY_DATA", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
 @pytest.fixture
 def data(capsys, monkeypatch):
     """Exit code, stdout and stderr of a `protoreplay data` command."""

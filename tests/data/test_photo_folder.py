@@ -6,6 +6,7 @@ import torch
 from PIL import Image
 
 from protoreplay.core.errors import UserError
+from protoreplay.data import photo_folder
 from tests.data import fakes
 from tests.data.test_mini_imagenet import bomb
 

@@ -2,6 +2,7 @@ import pytest
 import torch
 
 from protoreplay.encoders.dictionary import PatchDictionary, turn_and_zoom
+from protoreplay.encoders.fixed import RootPixels
 from protoreplay.encoders.network import Network
 from protoreplay.encoders.registry import ENCODERS
 

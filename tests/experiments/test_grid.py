@@ -44,7 +44,7 @@ def test_a_failing_run_is_recorded_does_not_stop_the_others_and_is_tried_again(t
     learn = SGD.learn
 
     def failing(self, task, report):
-        if self.problem.seed == 0 and task.position == 2:
+        if self.context.seed == 0 and task.position == 2:
             raise ZeroDivisionError("a bug\nof two lines")
         learn(self, task, report)
 

@@ -89,6 +89,6 @@ def test_every_stored_preset_is_valid():
     for protocol, entries in presets.tuned().items():
         assert protocol in PROTOCOLS
         for method, found in entries.items():
-            config = registry.configure(f"{method}@tuned", PROTOCOLS[protocol], {})
+            config = registry.configure(f"{method}@tuned", PROTOCOLS.get(protocol), {})
             assert config.model_dump().items() >= found["settings"].items()
             assert found["command"].startswith(f"protoreplay tune {protocol} --method {method}")

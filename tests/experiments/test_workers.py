@@ -18,17 +18,17 @@ from tests.experiments.grids import Bench, kill_group, results, workers
 KILLS = int(os.environ.get("PROTOREPLAY_KILLS", "0"))
 """With it, the whole of what must hold: so many kills of a grid of all methods with 3 seeds, in several minutes."""
 
-METHODS, SEEDS = ["vpr-paper", "sgd", "nearest-mean"], 2
+NAMES, SEEDS = ["vpr-paper", "sgd", "nearest-mean"], 2
 SETTINGS = {"tasks": "4", "epochs": "6", "samples": "4"}
 WORDS = [word for key, value in SETTINGS.items() for word in ("--set", f"{key}={value}")]
-SPECS = resolve_grid("split-digits", METHODS, list(range(SEEDS)), SETTINGS)
+SPECS = resolve_grid("split-digits", NAMES, list(range(SEEDS)), SETTINGS)
 
 
 def words(methods):
     return ["split-digits", "--methods", ",".join(methods), "--seeds", str(SEEDS), *WORDS]
 
 
-GRID = words(METHODS)
+GRID = words(NAMES)
 
 
 @pytest.fixture(scope="module")
@@ -78,9 +78,9 @@ def test_interrupted_at_random_moments_the_table_is_the_same_and_nothing_is_done
     tmp_path, undisturbed, capsys, monkeypatch
 ):
     # The longest method last: when the first run is finished, there is work for seconds to come.
-    ways, grid, tasks = ["group", "command", "Ctrl-C"], words(reversed(METHODS)), len(METHODS) * SEEDS * 4
+    ways, grid, tasks = ["group", "command", "Ctrl-C"], words(reversed(NAMES)), len(NAMES) * SEEDS * 4
     if KILLS:
-        ways, grid, tasks = ["group"] * KILLS, ["split-digits", "--methods", "all"], len(METHODS) * 3 * 9
+        ways, grid, tasks = ["group"] * KILLS, ["split-digits", "--methods", "all"], len(METHODS.names()) * 3 * 9
         whole = Bench(tmp_path / "whole", *grid, "--jobs", "2")
         whole.start().communicate()
         undisturbed = whole.root
@@ -117,7 +117,7 @@ def test_two_commands_share_a_folder(tmp_path, undisturbed):
         _, err = process.communicate(timeout=240)
         assert process.returncode == 0, err
     bench = Bench(tmp_path)
-    assert len(bench.ends()) == len(set(bench.ends())) == len(METHODS) * SEEDS
+    assert len(bench.ends()) == len(set(bench.ends())) == len(NAMES) * SEEDS
     assert results(bench.root) == results(undisturbed)
 
 
@@ -140,7 +140,7 @@ def test_a_failed_run_is_listed_and_tried_again_a_lost_one_is_done_by_another_wo
     assert "checkpoint.safetensors is damaged" in lines[0]
     assert lines[1:] == ["protoreplay: 1 run failed: see its error.txt; the same command tries again"]
     assert "Traceback" in (bad / "error.txt").read_text()
-    assert len(bench.ends()) == len(set(bench.ends())) == len(METHODS) * SEEDS - 1
+    assert len(bench.ends()) == len(set(bench.ends())) == len(NAMES) * SEEDS - 1
     (bad / "checkpoint.safetensors").unlink()
     execute_grid(SPECS, bench.root)
     assert results(bench.root) == results(undisturbed)

@@ -34,7 +34,7 @@ def taught(name, seed=0, tasks=3):
     return method
 
 
-@pytest.fixture(params=METHODS)
+@pytest.fixture(params=METHODS.names())
 def name(request):
     return request.param
 

@@ -74,5 +74,5 @@ def test_the_nearest_mean_of_features(name):
 
 
 def test_an_unknown_encoder_is_refused_in_one_line():
-    with pytest.raises(UserError, match="encoder=resnet: known encoders"):
+    with pytest.raises(UserError, match="encoder=resnet: unknown encoder 'resnet' to train"):
         METHODS.get("nearest-mean-encoder").settings({}, {"encoder": "resnet"}, "nearest-mean-encoder")

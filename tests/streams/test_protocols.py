@@ -135,7 +135,7 @@ def test_fewer_test_images_are_a_draw_of_them_and_change_nothing_else(name, eval
         assert some.test.labels[mine.test].bincount()[list(mine.classes)].tolist() == [7] * len(mine.classes)
         assert set(mine.test.tolist()) < set(full.test.tolist())
     assert not torch.equal(some.plans[0].test, other.plans[0].test)
-    settings = PROTOCOLS[name].settings
+    settings = PROTOCOLS.get(name).settings
     assert settings({"test_images": "7"}).model_dump()["test_images"] == 7
     assert "test_images" not in settings({}).model_dump()  # so runs of before there was a choice are still the same
     most = make_stream(name, seed=3, evaluation=evaluation, test_images=10**6)
@@ -228,7 +228,7 @@ def guarded(stream, seed):
     )
 
 
-@pytest.mark.parametrize("method_name", METHODS)
+@pytest.mark.parametrize("method_name", METHODS.names())
 @pytest.mark.parametrize("name", ["split-digits", "permuted-digits"])
 def test_no_method_learns_from_anything_but_the_draw(method_name, name):
     """Noise in place of every image that was not drawn changes nothing of what is learned."""

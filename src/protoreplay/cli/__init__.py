@@ -269,7 +269,7 @@ def _protocols(context: typer.Context) -> None:
         from protoreplay.streams.protocols import PROTOCOLS
 
         rows = [("name", "kind", "tasks", "classes", "images per class", "data")]
-        for _, protocol in PROTOCOLS.items():
+        for protocol in PROTOCOLS.values():
             file = dataset_entry(protocol.data).file
             here = file is None or file.path.exists()
             state = f"{protocol.data}, here" if here or file is None else f"{protocol.data}, missing: {file.remedy}"
@@ -332,7 +332,3 @@ def main() -> None:
     if code == 130:
         print("protoreplay: interrupted; the same command continues", file=sys.stderr)
     sys.exit(code)
-
-
-if __name__ == "__main__":
-    main()

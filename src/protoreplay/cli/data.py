@@ -21,7 +21,7 @@ def ls() -> None:
     from protoreplay.data import cache
     from protoreplay.data.catalog import DATASETS
 
-    rows = [(entry.name, entry.summary, _state(entry)) for _, entry in DATASETS.items()]
+    rows = [(entry.name, entry.summary, _state(entry)) for entry in DATASETS.values()]
     widths = [max(len(row[column]) for row in rows) for column in (0, 1)]
     for name, summary, state in rows:
         print(f"{name.ljust(widths[0])}  {summary.ljust(widths[1])}  {state}")
@@ -60,7 +60,7 @@ def verify(
     """Read every byte of a dataset again and compare digests."""
     from protoreplay.data import catalog
 
-    names = [name] if name else [e.name for _, e in catalog.DATASETS.items() if e.file and e.file.path.exists()]
+    names = [name] if name else [e.name for e in catalog.DATASETS.values() if e.file and e.file.path.exists()]
     problems = []
     for each in names:
         try:

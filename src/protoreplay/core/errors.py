@@ -8,9 +8,9 @@ class UserError(Exception):
     """A wrong call or bad input. Its message is one line: what is wrong and what would be right."""
 
 
-def unknown_name(what: str, name: str, known: Iterable[str], where: str = "") -> UserError:
-    """The error for a name that does not exist: the nearest one that does, and all of them."""
+def unknown_name(what: str, name: str, known: Iterable[str], where: str = "", forms: Iterable[str] = ()) -> UserError:
+    """The error for a name that does not exist: the nearest one that does, all of them, and other forms of names."""
     names = sorted(known)
     near = difflib.get_close_matches(name, names, n=1)
     hint = f" (did you mean {near[0]}?)" if near else ""
-    return UserError(f"unknown {what} '{name}'{where}{hint}; known: {', '.join(names)}")
+    return UserError(f"unknown {what} '{name}'{where}{hint}; known: {', '.join([*names, *forms])}")

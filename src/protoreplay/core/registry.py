@@ -74,6 +74,10 @@ class Registry(Generic[T]):
         """Names and things."""
         return [(name, self.get(name)) for name in self]
 
+    def values(self) -> list[T]:
+        """All things that have a name."""
+        return [self.get(name) for name in self]
+
     def session(self) -> dict[str, T]:
         """What was registered in this session."""
         return dict(self._session)
@@ -86,7 +90,7 @@ class Registry(Generic[T]):
             return from_file(name)
         entry_points = self._entry_points()
         if name not in entry_points:
-            raise unknown_name(self.kind, name, [*self.names(), *self._forms])
+            raise unknown_name(self.kind, name, self.names(), forms=self._forms)
         try:
             return entry_points[name].load()
         except Exception as error:  # a package of somebody else's may raise anything

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from protoreplay.core.errors import UserError
-from protoreplay.core.registry import Registry
+from protoreplay.core.errors import UserError, unknown_name
+from protoreplay.core.registry import Registry, is_in_file
 
 ImageShape = tuple[int, int, int]
 """Channels, height, width."""
@@ -21,8 +21,8 @@ class EncoderEntry:
     """An encoder's name in the registry.
 
     Attributes:
-        kind: `trained` by methods that train; `fitted` to the first task's images, without labels or gradients; `fixed`,
-            made of nothing but the image shape and a seed; `pretrained`, made elsewhere and frozen.
+        kind: `trained` by methods that train; `fitted` to the first task's images, without labels or gradients;
+            `fixed`, made of nothing but the image shape and a seed; `pretrained`, made elsewhere and frozen.
         summary: one line.
         make: of `trained` ones, from the image shape to an `nn.Module`: pixels of 0..255, N x C x H x W, to N x D.
     """
@@ -68,11 +68,10 @@ ENCODERS: Registry[EncoderEntry] = Registry(
 
 def trunk(name: str) -> Callable[[ImageShape], Any]:
     """What makes the trunk called `name`, for methods that train it; a `UserError` for another kind of encoder."""
-    entry = ENCODERS.get(name)
-    if entry.kind != "trained":
-        known = ", ".join(other for other, one in ENCODERS.items() if one.kind == "trained")
-        raise UserError(f"{name} is a {entry.kind} encoder and cannot be trained: {known}, or FILE.py:NAME")
-    return resolved(entry)
+    trained = [known for known, entry in ENCODERS.items() if entry.kind == "trained"]
+    if name not in trained and not is_in_file(name):
+        raise unknown_name("encoder", name, trained, " to train", ["FILE.py:NAME"])
+    return resolved(ENCODERS.get(name))
 
 
 def resolved(entry: EncoderEntry) -> Callable[..., Any]:

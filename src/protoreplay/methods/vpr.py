@@ -42,7 +42,7 @@ class VPRConfig(AugmentationSettings):
     mirror: bool = True
     """Whether the dictionary gives an image and its mirror image the same features."""
     latent: int = Field(700, ge=1)
-    """LatentSpace dimension: width of the dictionary's features and of the layer."""
+    """Latent dimension: width of the dictionary's features and of the layer."""
     views: int = Field(200, ge=1)
     """Views of a class: its images, and changed copies of all of them alike. A prototype is halfway between the mean of
     the images and that of all views."""

@@ -47,7 +47,7 @@ class VPRPaperConfig(MemorySettings):
     lr: float = Field(1e-3, gt=0)
     """Adam's learning rate (published for split-cifar10: 1e-3); its moments start anew with each task (ours)."""
     dim: int = Field(500, ge=1)
-    """LatentSpace dimension (paper, CIFAR-10: 500)."""
+    """Latent dimension (paper, CIFAR-10: 500)."""
     samples: int = Field(50, ge=1)
     """Z, samples drawn from every image and every prototype (paper: 50)."""
     expectation: Literal["sampled", "closed-form"] = "sampled"

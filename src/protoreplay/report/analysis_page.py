@@ -65,7 +65,9 @@ def write(runs: Sequence[KeptRun], folder: Path, encoder: str = visual.ENCODER) 
     ]
     sections.append(Section("Over seeds", "", [], [("The figures' main numbers, for each run", over_seeds)]))
     method, protocol = first.config["method"]["name"], first.config["protocol"]["name"]
-    intro = f"Figures are of seed {first.seed}. LatentSpace space is the one in which {method} compares images and prototypes."
+    intro = (
+        f"Figures are of seed {first.seed}. Latent space is the one in which {method} compares images and prototypes."
+    )
     write_sections(written[0], f"Inside {method} on {protocol}", intro, sections)
     return written
 
@@ -87,9 +89,7 @@ def _space(run: KeptRun, palette: Palette) -> Iterator[Analysis]:
             what = ["image"] * len(one.images) + ["prototype"] * len(one.mean)
             for of, label, (x, y) in zip(what, [*one.image_labels, *one.classes], each, strict=True):
                 records.append({"map": kind, "task": task, "of": of, "class": palette.full(label), "x": x, "y": y})
-    caption = (
-        "LatentSpace means of test images (dots) and of prototypes (hollow squares); each map has axes of its own."
-    )
+    caption = "Latent means of test images (dots) and of prototypes (hollow squares); each map has axes of its own."
     yield Analysis("maps", "Embedding maps", caption, draw.maps(places, snapshots, palette), records)
 
     paths, axes = latent.paths(snapshots), latent.principal_axes(first.images, 3)

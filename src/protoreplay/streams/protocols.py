@@ -4,6 +4,7 @@ Two kinds of stream. *Incremental class*: every task brings classes never seen b
 classes come back in every task with their pixels in another order, and the task is not known at test time.
 """
 
+import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Literal
@@ -16,7 +17,7 @@ from protoreplay.core.errors import UserError
 from protoreplay.core.registry import Registry, is_in_file
 from protoreplay.core.rng import generator
 from protoreplay.core.settings import Settings
-from protoreplay.data.catalog import DATASETS, dataset_entry
+from protoreplay.data.catalog import DATASETS, DatasetEntry, dataset_entry
 from protoreplay.data.images import ImageSet
 from protoreplay.streams.stream import Stream, TaskPlan
 
@@ -81,6 +82,11 @@ class Protocol:
         """Goes to another process as its name: the data is opened where it is used."""
         return get_protocol, (self.name,)
 
+    @functools.cached_property
+    def dataset(self) -> DatasetEntry:
+        """Where the images come from; photos of a folder are read once for all streams of this object."""
+        return dataset_entry(self.data)
+
     @property
     def kind(self) -> str:
         """Which of the two kinds of stream it is."""
@@ -108,7 +114,7 @@ class Protocol:
         settings can be chosen without a look at the test set.
         """
         settings = settings or self.defaults
-        dataset = dataset_entry(self.data).load(settings.image_size)
+        dataset = self.dataset.load(settings.image_size)
         names = dataset.train.class_names
         train_pool = _indices_by_class(dataset.train)
         test, test_pool = dataset.test, _indices_by_class(dataset.test)

@@ -1,0 +1,5 @@
+"""`python -m protoreplay.cli`."""
+
+from protoreplay.cli import main
+
+main()
