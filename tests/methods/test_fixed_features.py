@@ -67,9 +67,9 @@ def test_the_nearest_mean_of_features(name):
     for task in tasks:
         method.learn(task)
     x, y = (torch.cat([getattr(task, part) for task in tasks]) for part in ("images", "labels"))
-    means = torch.stack([method.features(x[y == label]).mean(0) for label in (3, 5, 8)])
+    means = torch.stack([method.embed(x[y == label]).mean(0) for label in (3, 5, 8)])
     new = images(30, (1, 8, 8))
-    nearest = torch.cdist(method.features(new), means).argmin(1)
+    nearest = torch.cdist(method.embed(new), means).argmin(1)
     assert torch.equal(method.predict(new), torch.tensor([3, 5, 8])[nearest])
 
 

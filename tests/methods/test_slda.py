@@ -19,17 +19,17 @@ def test_a_stream_gives_the_discriminant_of_all_images_together(features, shrink
     method = slda(features=features, shrinkage=shrinkage, filters=20)
     for task in TASKS:
         method.learn(task)
-    x = torch.cat([method.features(task.images) for task in TASKS]).double().numpy()
+    x = torch.cat([method.embed(task.images) for task in TASKS]).double().numpy()
     y = torch.cat([task.labels for task in TASKS]).numpy()
     means = np.stack([x[y == label].mean(0) for label in method.classes])
     centred = x - means[np.searchsorted(method.classes, y)]
     covariance = centred.T @ centred / len(x)
     shrunk = (1 - shrinkage) * covariance + shrinkage * np.trace(covariance) / len(covariance) * np.eye(len(covariance))
     images = torch.randint(0, 256, (30, 1, 8, 8), generator=torch.Generator().manual_seed(0)).to(torch.uint8)
-    offsets = method.features(images).double().numpy()[:, None] - means
+    offsets = method.embed(images).double().numpy()[:, None] - means
     scores = -0.5 * np.einsum("nkd,nkd->nk", offsets @ np.linalg.inv(shrunk), offsets)
     expected = torch.tensor(scores - scores.mean(1, keepdims=True))
-    found = method.scores(method.features(images)).double()
+    found = method.scores(method.embed(images)).double()
     found = (found - found.mean(1, keepdim=True))[:, method.owners.argsort()]
     torch.testing.assert_close(found, expected, rtol=0, atol=1e-4 * expected.abs().max().item())
     assert torch.equal(method.predict(images), torch.tensor(method.classes)[expected.argmax(1)])
@@ -52,5 +52,5 @@ def test_images_that_do_not_vary_make_it_the_nearest_mean():
     for position, label in enumerate((2, 7), start=1):
         method.learn(toy_task(position, (label,), shots=1))
     images = torch.randint(0, 256, (30, 1, 8, 8), generator=torch.Generator().manual_seed(0)).to(torch.uint8)
-    nearest = torch.cdist(method.features(images), method.means).argmin(1)
+    nearest = torch.cdist(method.embed(images), method.prototypes.mean).argmin(1)
     assert torch.equal(method.predict(images), torch.tensor([2, 7])[nearest])

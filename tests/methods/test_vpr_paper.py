@@ -72,7 +72,7 @@ def test_variances_without_end_leave_everything_finite(expectation, fused, logva
     for task in (toy_task(4, (4,)), toy_task(5, (5,))):
         method.learn(task, lambda step, steps, loss: losses.append(loss))
     assert torch.tensor(losses).isfinite().all()
-    assert all(tensor.isfinite().all() for tensor in method.tensors().values())
+    assert all(tensor.isfinite().all() for tensor in method.state().values())
     assert method.predict_proba(toy_task(5, (5,)).images).isfinite().all()
 
 
@@ -133,7 +133,7 @@ def test_replay_loss_is_the_cross_entropy_of_known_images_among_each_set():
         loss = method._recall_loss(recall, method._encoded(held.images), torch.Generator())
         encoded = Gaussian(*method.network.gaussian(held.images))
         expected = []
-        for bank in method.banks:
+        for bank in method.prototypes:
             stored, losses = bank.gaussian, []
             for image, label in enumerate(held.classes):
                 if label in bank.classes:
@@ -141,7 +141,7 @@ def test_replay_loss_is_the_cross_entropy_of_known_images_among_each_set():
                     distance = ((squared + stored.logvar.exp()) / stored.logvar.exp()).sum(1).sqrt()
                     losses.append(-(-distance).log_softmax(0)[bank.classes == label])
             expected.append(torch.cat(losses).mean())
-        assert [len(bank) for bank in method.banks] == [2, 3, 4, 5]
+        assert [len(bank) for bank in method.prototypes] == [2, 3, 4, 5]
     torch.testing.assert_close(loss, torch.stack(expected).mean(), rtol=1e-4, atol=1e-5)
 
 
@@ -196,10 +196,10 @@ def test_recall_of_both_reaches_both(expectation):
 
 def test_stored_prototypes_are_constants_in_training():
     method = taught()
-    before = [(b.gaussian.mean.clone(), b.gaussian.logvar.clone()) for b in method.banks]
-    assert not any(b.gaussian.mean.requires_grad or b.gaussian.logvar.requires_grad for b in method.banks)
+    before = [(b.gaussian.mean.clone(), b.gaussian.logvar.clone()) for b in method.prototypes]
+    assert not any(b.gaussian.mean.requires_grad or b.gaussian.logvar.requires_grad for b in method.prototypes)
     method.learn(toy_task(4, (4,)))
-    for (mean, logvar), bank in zip(before, method.banks):
+    for (mean, logvar), bank in zip(before, method.prototypes):
         assert torch.equal(mean, bank.gaussian.mean)
         assert torch.equal(logvar, bank.gaussian.logvar)
 
@@ -266,7 +266,7 @@ def test_new_images_meet_new_and_old_prototypes():
     with torch.no_grad():
         loss = method._new_image_loss(task.images, groups, support, query, torch.Generator())
         mean, logvar = method.network.gaussian(task.images)
-        old = method.banks[-1].gaussian
+        old = method.prototypes[-1].gaussian
         means, logvars = list(old.mean), list(old.logvar)
         for group in reversed(range(2)):
             members = support[groups[support] == group]
@@ -285,9 +285,9 @@ def test_old_prototypes_come_from_the_memory_or_stay():
     """Re-embedded from the images held during the task; kept as they were."""
     for choice in ("re-embedded", "kept"):
         method = taught(old_prototypes=choice)
-        held, before = method.memory, method.banks[-1]
+        held, before = method.memory, method.prototypes[-1]
         method.learn(toy_task(4, (4,)))
-        after = method.banks[-1]
+        after = method.prototypes[-1]
         assert torch.equal(after.classes[:4], before.classes)
         with torch.no_grad():
             mean, _ = method.network.gaussian(held.images)
@@ -299,9 +299,9 @@ def test_old_prototypes_come_from_the_memory_or_stay():
 
 def test_without_images_old_prototypes_stay_and_nothing_is_replayed(monkeypatch):
     method = taught(budget=0)
-    before = method.banks[-1].gaussian.mean
+    before = method.prototypes[-1].gaussian.mean
     assert count_steps(monkeypatch, method, toy_task(4, (4,))) == QUICK["epochs"]
-    assert torch.equal(method.banks[-1].gaussian.mean[:4], before)
+    assert torch.equal(method.prototypes[-1].gaussian.mean[:4], before)
 
 
 @pytest.mark.parametrize(("per", "expected"), [("run", [4, 2, 2, 1]), ("class", [4, 4, 4, 4])])
@@ -316,7 +316,7 @@ def test_memory_after_each_task(per, expected):
 
 def test_one_set_of_prototypes_is_stored_after_every_task():
     method = taught(tasks=4)
-    assert [len(bank) for bank in method.banks] == [2, 3, 4, 5]
+    assert [len(bank) for bank in method.prototypes] == [2, 3, 4, 5]
     ledger = {item.name: item for item in method.ledger()}
     dim = QUICK["dim"]
     assert ledger["prototypes"].numbers == (2 + 3 + 4 + 5) * (2 * dim + 2)
@@ -326,8 +326,8 @@ def test_returning_classes_get_prototypes_of_their_own():
     method = vpr(budget=1, budget_per="class")
     for position in (1, 2, 3):
         method.learn(toy_task(position, (0, 1)))
-    assert method.banks[-1].tasks.tolist() == [1, 1, 2, 2, 3, 3]
-    assert method.banks[-1].classes.tolist() == [0, 1] * 3
+    assert method.prototypes[-1].tasks.tolist() == [1, 1, 2, 2, 3, 3]
+    assert method.prototypes[-1].classes.tolist() == [0, 1] * 3
     assert len(method.memory) == 6
 
 
@@ -337,7 +337,7 @@ def test_number_of_samples_and_prediction_by_means():
     few, many = (taught(samples=samples, epochs=0) for samples in (1, 400))
     assert not torch.allclose(few.predict_proba(images), many.predict_proba(images), atol=1e-3)
     means = taught(prediction="means", epochs=0)
-    bank = means.banks[-1].gaussian.mean
+    bank = means.prototypes[-1].gaussian.mean
     with torch.no_grad():
         distance = torch.cdist(means.network.gaussian(images)[0], bank)
     torch.testing.assert_close(means.predict_proba(images), (-distance).softmax(1), rtol=1e-4, atol=1e-5)
@@ -349,5 +349,5 @@ def test_latent_dimension_is_that_of_prototypes_and_the_network_never_grows():
     size = sum(p.numel() for p in method.network.parameters())
     for position, classes in enumerate([(0, 1), (2,)], start=1):
         method.learn(toy_task(position, classes))
-    assert method.banks[-1].gaussian.mean.shape == (3, 7)
+    assert method.prototypes[-1].gaussian.mean.shape == (3, 7)
     assert sum(p.numel() for p in method.network.parameters()) == size

@@ -4,7 +4,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from protoreplay.methods import registry
-from protoreplay.methods.base import LedgerItem, Method, MethodContext
+from protoreplay.methods.base import Method, MethodContext
+from protoreplay.methods.state import LedgerItem
 from protoreplay.methods.vpr_paper import VPRPaper
 from protoreplay.streams.protocols import Protocol
 
@@ -72,6 +73,6 @@ def _papers_count(name: str, method: Method[Any]) -> int | None:
     if name in PAPER_REGULARISERS:
         return 2 * weights
     if isinstance(method, VPRPaper):
-        last = method.banks[-1].gaussian
+        last = method.prototypes[-1].gaussian
         return weights + method.memory.images.numel() + last.mean.numel() + last.logvar.numel()
     return None

@@ -41,7 +41,7 @@ class TestSets:
         self._numbers = 0
 
     def get(self, method: Method[Any], position: int) -> tuple[Tensor, Tensor]:
-        """What `method.answer` takes of the test images of the task at `position`, and their labels (int64, N)."""
+        """What `method.embed` makes of the test images of the task at `position`, and their labels (int64, N)."""
         if position in self._kept:
             return self._kept[position]
         images, labels = self._stream.test_set(position)
@@ -64,7 +64,7 @@ def evaluate(
     counts = []
     for tested in range(1, trained + 1):
         features, labels = tests.get(method, tested)
-        probabilities = method.answer_proba(features)
+        probabilities = method.predict_proba(features, embedded=True)
         correct = int((torch.tensor(method.classes)[probabilities.argmax(1)] == labels).sum())
         if heard:
             heard(tested, probabilities, labels)

@@ -11,15 +11,17 @@ from torch import Tensor
 
 from protoreplay.core.errors import UserError
 from protoreplay.core.progress import StepCallback, ignore_steps
-from protoreplay.core.rng import generator
+from protoreplay.core.rng import borrowed, generator
 from protoreplay.core.settings import Settings
 from protoreplay.encoders.registry import ImageShape, trunk
+from protoreplay.methods import state
 from protoreplay.methods.augmentation import AugmentationSettings
 from protoreplay.methods.replay_memory import BudgetPer
+from protoreplay.methods.state import LedgerItem
 from protoreplay.streams.stream import Task
 
-Reader = Callable[[Tensor], Tensor]
-"""From one batch of what `Method.features` gives, N x ..., to probabilities of the classes seen, N x C."""
+BatchClassifier = Callable[[Tensor], Tensor]
+"""From one batch of what `Method.embed` gives, N x ..., to probabilities of the classes seen, N x C."""
 
 PREDICT_BATCH = 256
 
@@ -39,15 +41,6 @@ class MethodContext:
     num_classes: int
     seed: int = 0
     device: str = "cpu"
-
-
-@dataclass(frozen=True)
-class LedgerItem:
-    """One kind of thing that is carried from task to task."""
-
-    name: str
-    numbers: int
-    bytes: int
 
 
 class LatentSpace(NamedTuple):
@@ -103,43 +96,100 @@ class MemorySettings(EncoderSettings):
 
 
 C = TypeVar("C", bound=Settings)
+V = TypeVar("V")
 
 
 class Method(ABC, Generic[C]):
     """A learner of a stream of tasks.
 
-    Everything carried from task to task is in `tensors()`: what is saved, restored and counted. `search` names the
-    values that are tried when settings are tuned.
+    A method of one's own says what it carries, once, in `__init__` (`self.means = self.carry("means", ...)`), and
+    implements `_learn` and `_classifier`; one whose features never change sets `frozen` and implements `_features`.
+    Saving, restoring and the ledger follow from what is carried, and the classes seen are kept here.
+
+    Attributes:
+        Config: its settings.
+        summary: one line.
+        search: the values that are tried when settings are tuned, by setting.
+        frozen: whether `_features` gives an image the same from the first task on, so that it is computed once.
+        deterministic: whether the seed changes nothing.
+        classes: the labels seen so far, ascending; within `_learn` with those of the task.
+        old_classes: the labels seen before the task that was learned last.
     """
 
     Config: ClassVar[type[Settings]]
     summary: ClassVar[str]
     search: ClassVar[Mapping[str, tuple[Any, ...]]] = {}
     frozen: ClassVar[bool] = False
-    """Whether `features` gives an image the same from the first task on, so that it need not be computed again."""
+    deterministic: ClassVar[bool] = False
 
     def __init__(self, config: C, context: MethodContext) -> None:
-        """Store the arguments; subclasses add what they carry."""
         self.config = config
         self.context = context
         self.device = torch.device(context.device)
         self.classes: tuple[int, ...] = ()
+        self.old_classes: tuple[int, ...] = ()
+        self._carried: dict[str, Any] = {}
+
+    def carry(self, name: str, value: V, element: Any = None) -> V:
+        """Declare what is carried from task to task: write `self.NAME = self.carry("NAME", value)`.
+
+        Args:
+            name: of the attribute, and of the ledger item.
+            value: at the start, of a kind that `protoreplay.methods.state` knows.
+            element: of a list, an element like those to come.
+        """
+        self._carried[name] = element
+        return value
 
     @abstractmethod
-    def learn(self, task: Task, report: StepCallback = ignore_steps) -> None:
+    def _learn(self, task: Task, on_step: StepCallback) -> None:
+        """Learn `task`, whose classes are in `self.classes` already."""
+
+    @abstractmethod
+    def _classifier(self) -> BatchClassifier:
+        """A `BatchClassifier` of what is known now; what all batches need is computed here, once.
+
+        It is called without gradients.
+        """
+
+    def _features(self, images: Tensor) -> Tensor:
+        """For one batch, uint8 N x C x H x W, what a `BatchClassifier` works on: where not `frozen`, the images."""
+        return images
+
+    def learn(self, task: Task, on_step: StepCallback = ignore_steps) -> None:
         """Learn `task`. Nothing of it is used after this returns, except what the ledger shows."""
+        before = self.classes, self.old_classes
+        self.old_classes, self.classes = self.classes, tuple(sorted({*self.classes, *task.classes}))
+        try:
+            # Layers such as dropout know no generator: they too shall depend on the seed and the task alone.
+            with borrowed(self.generator("layers", task.position)):
+                self._learn(task, on_step)
+        except BaseException:
+            self.classes, self.old_classes = before
+            raise
 
-    @abstractmethod
-    def tensors(self) -> dict[str, Tensor]:
-        """All that is carried from task to task; the part of a name before the first dot is its ledger item."""
+    @torch.no_grad()
+    def embed(self, images: Tensor) -> Tensor:
+        """The features, N x ..., of images, uint8 N x C x H x W; where a method is not `frozen`, the images."""
+        if not self.frozen:
+            return images
+        return torch.cat([self._features(part.to(self.device)) for part in images.split(PREDICT_BATCH)])
 
-    @abstractmethod
-    def load_tensors(self, tensors: Mapping[str, Tensor]) -> None:
-        """Take over what `tensors()` of a method with the same arguments gave."""
+    @torch.no_grad()
+    def predict_proba(self, images: Tensor, embedded: bool = False) -> Tensor:
+        """Probabilities of the classes seen: uint8 N x C x H x W to N x len(classes), columns as in `classes`.
 
-    @abstractmethod
-    def reader(self) -> Reader:
-        """A `Reader` of what is known now; what all batches need is computed here, once. Called without gradients."""
+        With `embedded`, `images` are what `embed` gave of them, now or after an earlier task.
+        """
+        if not self.classes:
+            raise RuntimeError("predict before the first learn: no class is known yet")
+        classify = self._classifier()
+        features = images if embedded else self.embed(images)
+        return torch.cat([classify(part.to(self.device)).cpu() for part in features.split(PREDICT_BATCH)])
+
+    def predict(self, images: Tensor, embedded: bool = False) -> Tensor:
+        """The most probable class of each image: as `predict_proba`, to int64 N."""
+        return torch.tensor(self.classes)[self.predict_proba(images, embedded).argmax(1)]
 
     def latent(self) -> LatentSpace | None:
         """Prototypes and latent space, for analyses; None for methods that have none. Called without gradients."""
@@ -150,10 +200,6 @@ class Method(ABC, Generic[C]):
         """Whether `latent` gives anything."""
         return cls.latent is not Method.latent
 
-    def see(self, task: Task) -> None:
-        """Add the task's classes to the classes that can be predicted."""
-        self.classes = tuple(sorted({*self.classes, *task.classes}))
-
     def generator(self, *purpose: str | int) -> torch.Generator:
         """The random numbers for one purpose of this method and seed."""
         return generator(self.context.seed, type(self).__name__, *purpose)
@@ -162,46 +208,18 @@ class Method(ABC, Generic[C]):
         """The random numbers for a network's first weights: of one seed, all methods start with the same trunk."""
         return generator(self.context.seed, "initial weights")
 
-    def features(self, images: Tensor) -> Tensor:
-        """For one batch, uint8 N x C x H x W, what a `Reader` works on: where not `frozen`, the images."""
-        return images
-
-    @torch.no_grad()
-    def embed(self, images: Tensor) -> Tensor:
-        """The features, N x ..., of images, uint8 N x C x H x W: what `answer` takes."""
-        if not self.frozen:
-            return images
-        return torch.cat([self.features(part.to(self.device)) for part in images.split(PREDICT_BATCH)])
-
-    @torch.no_grad()
-    def answer_proba(self, features: Tensor) -> Tensor:
-        """Probabilities of the classes seen: features as `embed` gave them, now or after an earlier task, N x ..."""
-        if not self.classes:
-            raise RuntimeError("predict before the first learn: no class is known yet")
-        read = self.reader()
-        return torch.cat([read(part.to(self.device)).cpu() for part in features.split(PREDICT_BATCH)])
-
-    def answer(self, features: Tensor) -> Tensor:
-        """The most probable class, int64 N, of features as `embed` gave them, now or after an earlier task."""
-        return torch.tensor(self.classes)[self.answer_proba(features).argmax(1)]
-
-    def predict_proba(self, images: Tensor) -> Tensor:
-        """Probabilities of the classes seen: uint8 N x C x H x W to N x len(classes), columns as in `classes`."""
-        return self.answer_proba(self.embed(images))
-
-    def predict(self, images: Tensor) -> Tensor:
-        """The most probable class of each image: uint8 N x C x H x W to int64 N."""
-        return self.answer(self.embed(images))
-
     def state(self) -> dict[str, Tensor]:
         """A copy of all that is carried, on the CPU, by name; `restore` takes it back."""
-        everything = {"classes": torch.tensor(self.classes, dtype=torch.int64), **self.tensors()}
-        return {name: tensor.detach().cpu().clone().contiguous() for name, tensor in everything.items()}
+        found = {"classes": torch.tensor(self.classes, dtype=torch.int64)}
+        for name in self._carried:
+            found |= {state.join(name, inner): tensor for inner, tensor in state.flatten(getattr(self, name)).items()}
+        return {name: tensor.detach().cpu().clone().contiguous() for name, tensor in found.items()}
 
-    def restore(self, state: Mapping[str, Tensor]) -> None:
+    def restore(self, saved: Mapping[str, Tensor]) -> None:
         """Continue from a `state` of a method with the same arguments."""
-        self.classes = tuple(state["classes"].tolist())
-        self.load_tensors({name: tensor for name, tensor in state.items() if name != "classes"})
+        self.classes = tuple(saved["classes"].tolist())
+        for name, element in self._carried.items():
+            setattr(self, name, state.rebuild(getattr(self, name), state.under(name, saved), element))
 
     def ledger(self) -> list[LedgerItem]:
         """What is kept between tasks, item by item."""
@@ -211,13 +229,3 @@ class Method(ABC, Generic[C]):
             total[0] += tensor.numel()
             total[1] += tensor.nbytes
         return [LedgerItem(name, numbers, size) for name, (numbers, size) in totals.items()]
-
-
-def under(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The entries named `prefix.*`, without the prefix."""
-    return {name.removeprefix(f"{prefix}."): t for name, t in tensors.items() if name.startswith(f"{prefix}.")}
-
-
-def prefixed(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The entries with `prefix.` before their names."""
-    return {f"{prefix}.{name}": tensor for name, tensor in tensors.items()}

@@ -1,14 +1,11 @@
 """Elastic Weight Consolidation: weights are held by their Fisher information, one quadratic term for every task."""
 
-from collections.abc import Mapping
 from typing import Annotated, Literal, TypeVar
 
-import torch
 from pydantic import Field
-from torch import Tensor
 
-from protoreplay.core.progress import StepCallback, ignore_steps
-from protoreplay.methods.base import MethodContext, prefixed, under
+from protoreplay.core.progress import StepCallback
+from protoreplay.methods.base import MethodContext
 from protoreplay.methods.importance import FisherLabels, fisher, some
 from protoreplay.methods.linear import LinearMethod
 from protoreplay.methods.optimizers import adam
@@ -45,31 +42,19 @@ class EWC(LinearMethod[EWCConfig]):
     Config = EWCConfig
     summary = "Elastic Weight Consolidation, a term for every task"
     search = SEARCH
-    optimizer: torch.optim.Optimizer
 
     def __init__(self, config: EWCConfig, context: MethodContext) -> None:
         """A fresh network and its optimiser; nothing is held yet."""
         super().__init__(config, context)
-        self.optimizer = adam(self.network, config.lr)
-        self.penalty = Quadratic(no_importance(self.network), weights(self.network))
+        self.optimizer = self.carry("optimizer", adam(self.network, config.lr))
+        self.importance = self.carry("importance", no_importance(self.network))
+        self.anchor = self.carry("anchor", weights(self.network))
 
-    def learn(self, task: Task, report: StepCallback = ignore_steps) -> None:
+    def _learn(self, task: Task, on_step: StepCallback) -> None:
         """Train on the task's images with the penalty, then add the task's own term to it."""
-        self.see(task)
-        self.fit(task, self.optimizer, report, step=penalised(self.penalty, self.network, self.config.strength))
-        self.penalty.absorb(fisher_of_task(self, task), dict(self.network.named_parameters()))
-
-    def tensors(self) -> dict[str, Tensor]:
-        """The network, its optimiser and the penalty."""
-        penalty = prefixed("importance", self.penalty.importance) | prefixed("anchor", self.penalty.anchor)
-        return super().tensors() | penalty
-
-    def load_tensors(self, tensors: Mapping[str, Tensor]) -> None:
-        """The inverse of `tensors`."""
-        super().load_tensors(tensors)
-        # A copy: the penalty changes in place.
-        here = {name: tensor.to(self.device, copy=True) for name, tensor in tensors.items()}
-        self.penalty = Quadratic(under("importance", here), under("anchor", here))
+        penalty = Quadratic(self.importance, self.anchor)
+        self.fit(task, self.optimizer, on_step, step=penalised(penalty, self.network, self.config.strength))
+        penalty.absorb(fisher_of_task(self, task), dict(self.network.named_parameters()))
 
 
 def fisher_of_task(method: LinearMethod[F], task: Task) -> Weights:

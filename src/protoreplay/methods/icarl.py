@@ -1,7 +1,6 @@
 """iCaRL: exemplars chosen by herding, distillation, and the nearest mean of exemplars."""
 
 import copy
-from collections.abc import Mapping
 from typing import Literal
 
 import torch
@@ -9,9 +8,9 @@ from pydantic import Field
 from torch import Tensor
 from torch.nn import functional
 
-from protoreplay.core.progress import StepCallback, ignore_steps
+from protoreplay.core.progress import StepCallback
 from protoreplay.encoders.network import Network
-from protoreplay.methods.base import PREDICT_BATCH, MemorySettings, MethodContext, Reader, prefixed, under
+from protoreplay.methods.base import PREDICT_BATCH, BatchClassifier, MemorySettings, MethodContext
 from protoreplay.methods.distillation import soft_cross_entropy
 from protoreplay.methods.linear import LinearMethod, Loss
 from protoreplay.methods.optimizers import adam
@@ -40,25 +39,23 @@ class ICaRL(LinearMethod[ICaRLConfig]):
 
     Config = ICaRLConfig
     summary = "iCaRL: herded exemplars, distillation, nearest mean of exemplars"
-    optimizer: torch.optim.Optimizer
 
     def __init__(self, config: ICaRLConfig, context: MethodContext) -> None:
         """A fresh network and no exemplars."""
         super().__init__(config, context)
-        self.optimizer = adam(self.network, config.lr)
-        self.exemplars = ReplayMemory.empty(context.image_shape)
-        self.pairs = 0
+        self.optimizer = self.carry("optimizer", adam(self.network, config.lr))
+        self.exemplars = self.carry("exemplars", ReplayMemory.empty(context.image_shape))
+        self.pairs = self.carry("pairs", 0)
         """How many (task, class) pairs share the budget."""
 
-    def learn(self, task: Task, report: StepCallback = ignore_steps) -> None:
+    def _learn(self, task: Task, on_step: StepCallback) -> None:
         """Train on the task's images and the exemplars, then choose exemplars of the task and drop some of the old."""
         teacher = copy.deepcopy(self.network)
-        self.see(task)
         old = [column for column, label in enumerate(self.classes) if label not in task.classes]
         images = torch.cat([task.images, self.exemplars.images])
         labels = torch.cat([task.labels, self.exemplars.classes])
         everything = Task(task.position, tuple(labels.unique().tolist()), images, labels)
-        self.fit(everything, self.optimizer, report, loss=self._loss(teacher, old))
+        self.fit(everything, self.optimizer, on_step, loss=self._loss(teacher, old))
         self.pairs += len(task.classes)
         self._choose(task, quota(self.config.budget, self.config.budget_per, self.pairs))
 
@@ -99,10 +96,10 @@ class ICaRL(LinearMethod[ICaRLConfig]):
         """What the trunk makes of images, as vectors of unit length."""
         return torch.cat([functional.normalize(self.network.trunk(part)) for part in images.split(PREDICT_BATCH)])
 
-    def reader(self) -> Reader:
+    def _classifier(self) -> BatchClassifier:
         """Nearest mean of exemplars; where the budget is too small for one of each pair, the head answers."""
         if not len(self.exemplars):
-            return super().reader()
+            return super()._classifier()
         pairs = torch.stack([self.exemplars.tasks, self.exemplars.classes])
         pairs, group = pairs.unique(dim=1, return_inverse=True)
         member = functional.one_hot(group).T.to(self.device, torch.float32)
@@ -114,15 +111,6 @@ class ICaRL(LinearMethod[ICaRLConfig]):
             return class_probabilities(nearest, owners, classes)
 
         return read
-
-    def tensors(self) -> dict[str, Tensor]:
-        """The network and the exemplars."""
-        return super().tensors() | prefixed("exemplars", vars(self.exemplars)) | {"pairs": torch.tensor(self.pairs)}
-
-    def load_tensors(self, tensors: Mapping[str, Tensor]) -> None:
-        """The inverse of `tensors`."""
-        super().load_tensors(tensors)
-        self.exemplars, self.pairs = ReplayMemory(**under("exemplars", tensors)), int(tensors["pairs"])
 
 
 def herd(features: Tensor, count: int) -> Tensor:

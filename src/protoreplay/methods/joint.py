@@ -1,12 +1,12 @@
 """Joint training: the ceiling, which keeps everything."""
 
-from collections.abc import Mapping
+from typing import NamedTuple
 
 import torch
 from pydantic import Field
 from torch import Tensor
 
-from protoreplay.core.progress import StepCallback, ignore_steps
+from protoreplay.core.progress import StepCallback
 from protoreplay.methods.base import EncoderSettings, MethodContext
 from protoreplay.methods.linear import LinearMethod
 from protoreplay.methods.optimizers import adam
@@ -22,6 +22,13 @@ class JointConfig(EncoderSettings):
     """Adam's learning rate (published for split-cifar10: 1e-3)."""
 
 
+class LabelledImages(NamedTuple):
+    """All images seen so far: uint8, N x C x H x W, and int64, N."""
+
+    images: Tensor
+    labels: Tensor
+
+
 class Joint(LinearMethod[JointConfig]):
     """A fresh network with a linear head for every task, trained on all images seen so far."""
 
@@ -31,23 +38,14 @@ class Joint(LinearMethod[JointConfig]):
     def __init__(self, config: JointConfig, context: MethodContext) -> None:
         """No data yet."""
         super().__init__(config, context)
-        self.images = torch.zeros(0, *context.image_shape, dtype=torch.uint8)
-        self.labels = torch.zeros(0, dtype=torch.int64)
+        images = torch.zeros(0, *context.image_shape, dtype=torch.uint8)
+        self.data = self.carry("data", LabelledImages(images, torch.zeros(0, dtype=torch.int64)))
 
-    def learn(self, task: Task, report: StepCallback = ignore_steps) -> None:
+    def _learn(self, task: Task, on_step: StepCallback) -> None:
         """Add the task's images to all others and train from the start."""
-        self.see(task)
-        self.images = torch.cat([self.images, task.images])
-        self.labels = torch.cat([self.labels, task.labels])
+        self.data = LabelledImages(
+            torch.cat([self.data.images, task.images]), torch.cat([self.data.labels, task.labels])
+        )
         self.network = self.fresh_network()
-        everything = Task(task.position, self.classes, self.images, self.labels)
-        self.fit(everything, adam(self.network, self.config.lr), report)
-
-    def tensors(self) -> dict[str, Tensor]:
-        """The network and all images."""
-        return super().tensors() | {"data.images": self.images, "data.labels": self.labels}
-
-    def load_tensors(self, tensors: Mapping[str, Tensor]) -> None:
-        """The inverse of `tensors`."""
-        super().load_tensors(tensors)
-        self.images, self.labels = tensors["data.images"], tensors["data.labels"]
+        everything = Task(task.position, self.classes, *self.data)
+        self.fit(everything, adam(self.network, self.config.lr), on_step)

@@ -3,7 +3,7 @@
 import torch
 from pydantic import Field
 
-from protoreplay.core.progress import StepCallback, ignore_steps
+from protoreplay.core.progress import StepCallback
 from protoreplay.methods.base import MethodContext
 from protoreplay.methods.linear import LinearMethod
 from protoreplay.methods.optimizers import adam
@@ -27,16 +27,14 @@ class L2(LinearMethod[L2Config]):
     Config = L2Config
     summary = "weights held near those after the task before"
     search = SEARCH
-    optimizer: torch.optim.Optimizer
 
     def __init__(self, config: L2Config, context: MethodContext) -> None:
         """A fresh network and its optimiser."""
         super().__init__(config, context)
-        self.optimizer = adam(self.network, config.lr)
+        self.optimizer = self.carry("optimizer", adam(self.network, config.lr))
 
-    def learn(self, task: Task, report: StepCallback = ignore_steps) -> None:
+    def _learn(self, task: Task, on_step: StepCallback) -> None:
         """Train on the task's images with the penalty; the first task has none."""
         anchor = weights(self.network)
-        penalty = Quadratic(dict.fromkeys(anchor, torch.tensor(float(bool(self.classes)))), anchor)
-        self.see(task)
-        self.fit(task, self.optimizer, report, step=penalised(penalty, self.network, self.config.strength))
+        penalty = Quadratic(dict.fromkeys(anchor, torch.tensor(float(bool(self.old_classes)))), anchor)
+        self.fit(task, self.optimizer, on_step, step=penalised(penalty, self.network, self.config.strength))

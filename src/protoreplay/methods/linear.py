@@ -1,6 +1,6 @@
 """What methods with a linear head share: the network, its training by cross-entropy, its answers."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TypeVar
 
 import torch
@@ -10,9 +10,9 @@ from torch.nn import functional
 from protoreplay.core.progress import StepCallback
 from protoreplay.encoders.network import Network
 from protoreplay.methods.augmentation import augment
-from protoreplay.methods.base import EncoderSettings, Method, MethodContext, Reader, prefixed, under
+from protoreplay.methods.base import BatchClassifier, EncoderSettings, Method, MethodContext
 from protoreplay.methods.batches import batches, steps_per_task
-from protoreplay.methods.optimizers import descend, load_optimizer, optimizer_tensors
+from protoreplay.methods.optimizers import descend
 from protoreplay.streams.stream import Task
 
 E = TypeVar("E", bound=EncoderSettings)
@@ -27,13 +27,10 @@ Step = Callable[[torch.optim.Optimizer, Tensor], float]
 class LinearMethod(Method[E]):
     """The encoder with one output per class of the data set; outputs of classes not seen take no part in anything."""
 
-    optimizer: torch.optim.Optimizer | None = None
-    """One that goes on from task to task, if any: its moments are then carried, and counted."""
-
     def __init__(self, config: E, context: MethodContext) -> None:
         """A fresh network."""
         super().__init__(config, context)
-        self.network = self.fresh_network()
+        self.network = self.carry("network", self.fresh_network())
 
     def fresh_network(self) -> Network:
         """The network of this seed before any training."""
@@ -58,7 +55,7 @@ class LinearMethod(Method[E]):
         self,
         task: Task,
         optimizer: torch.optim.Optimizer,
-        report: StepCallback,
+        on_step: StepCallback,
         *,
         loss: Loss | None = None,
         step: Step = descend,
@@ -70,19 +67,8 @@ class LinearMethod(Method[E]):
         steps = steps_per_task(len(targets), self.config)
         for number, index in enumerate(batches(len(targets), self.config, random), start=1):
             batch = augment(images[index], self.config, random)
-            report(number, steps, step(optimizer, loss(batch, targets[index])))
+            on_step(number, steps, step(optimizer, loss(batch, targets[index])))
 
-    def reader(self) -> Reader:
+    def _classifier(self) -> BatchClassifier:
         """Softmax over the classes seen."""
         return lambda images: self.scores(images).softmax(1)
-
-    def tensors(self) -> dict[str, Tensor]:
-        """The network, and the state of an optimiser that goes on."""
-        state = optimizer_tensors(self.optimizer, self.network) if self.optimizer else {}
-        return prefixed("network", self.network.state_dict()) | prefixed("optimizer", state)
-
-    def load_tensors(self, tensors: Mapping[str, Tensor]) -> None:
-        """The inverse of `tensors`."""
-        self.network.load_state_dict(under("network", tensors))
-        if self.optimizer:
-            load_optimizer(self.optimizer, self.network, under("optimizer", tensors))

@@ -6,7 +6,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from protoreplay.core.progress import StepCallback, ignore_steps
+from protoreplay.core.progress import StepCallback
 from protoreplay.methods.base import EncoderSettings, MethodContext
 from protoreplay.methods.distillation import soft_cross_entropy
 from protoreplay.methods.linear import LinearMethod
@@ -33,17 +33,15 @@ class LwF(LinearMethod[LwFConfig]):
 
     Config = LwFConfig
     summary = "Learning without Forgetting, distillation on the new images"
-    optimizer: torch.optim.Optimizer
 
     def __init__(self, config: LwFConfig, context: MethodContext) -> None:
         """A fresh network."""
         super().__init__(config, context)
-        self.optimizer = adam(self.network, config.lr)
+        self.optimizer = self.carry("optimizer", adam(self.network, config.lr))
 
-    def learn(self, task: Task, report: StepCallback = ignore_steps) -> None:
+    def _learn(self, task: Task, on_step: StepCallback) -> None:
         """Train on the task's images, by cross-entropy among all classes and distillation among the old ones."""
-        old, teacher = list(self.classes), copy.deepcopy(self.network)
-        self.see(task)
+        old, teacher = list(self.old_classes), copy.deepcopy(self.network)
 
         def loss(images: Tensor, targets: Tensor) -> Tensor:
             scores = self.network(images)
@@ -56,4 +54,4 @@ class LwF(LinearMethod[LwFConfig]):
                 )
             return total
 
-        self.fit(task, self.optimizer, report, loss=loss)
+        self.fit(task, self.optimizer, on_step, loss=loss)

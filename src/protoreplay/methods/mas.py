@@ -1,14 +1,11 @@
 """Memory Aware Synapses: weights are held by how much the network's outputs depend on them."""
 
-from collections.abc import Mapping
 from typing import Annotated, Literal
 
-import torch
 from pydantic import Field
-from torch import Tensor
 
-from protoreplay.core.progress import StepCallback, ignore_steps
-from protoreplay.methods.base import MethodContext, prefixed
+from protoreplay.core.progress import StepCallback
+from protoreplay.methods.base import MethodContext
 from protoreplay.methods.importance import sensitivity, some
 from protoreplay.methods.linear import LinearMethod
 from protoreplay.methods.optimizers import adam
@@ -16,7 +13,6 @@ from protoreplay.methods.penalty import (
     SEARCH,
     PenaltySettings,
     Quadratic,
-    load_importance,
     no_importance,
     penalised,
     weights,
@@ -43,28 +39,17 @@ class MAS(LinearMethod[MASConfig]):
     Config = MASConfig
     summary = "Memory Aware Synapses"
     search = SEARCH
-    optimizer: torch.optim.Optimizer
 
     def __init__(self, config: MASConfig, context: MethodContext) -> None:
         """A fresh network and its optimiser; nothing is held yet."""
         super().__init__(config, context)
-        self.optimizer = adam(self.network, config.lr)
-        self.importance = no_importance(self.network)
+        self.optimizer = self.carry("optimizer", adam(self.network, config.lr))
+        self.importance = self.carry("importance", no_importance(self.network))
 
-    def learn(self, task: Task, report: StepCallback = ignore_steps) -> None:
+    def _learn(self, task: Task, on_step: StepCallback) -> None:
         """Train on the task's images with the penalty, then add the task's importances."""
-        self.see(task)
         penalty = Quadratic(self.importance, weights(self.network))
-        self.fit(task, self.optimizer, report, step=penalised(penalty, self.network, self.config.strength))
+        self.fit(task, self.optimizer, on_step, step=penalised(penalty, self.network, self.config.strength))
         index = some(len(task.labels), self.config.importance_images, self.generator("importance", task.position))
         new = sensitivity(self.network, task.images[index].to(self.device), self.classes)
         self.importance = {name: new[name].add_(old) for name, old in self.importance.items()}
-
-    def tensors(self) -> dict[str, Tensor]:
-        """The network, its optimiser and the importances."""
-        return super().tensors() | prefixed("importance", self.importance)
-
-    def load_tensors(self, tensors: Mapping[str, Tensor]) -> None:
-        """The inverse of `tensors`."""
-        super().load_tensors(tensors)
-        self.importance = load_importance(tensors, self.device)

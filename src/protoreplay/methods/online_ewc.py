@@ -1,17 +1,13 @@
 """Online EWC: one quadratic term, of decaying Fisher information, around the latest weights."""
 
-from collections.abc import Mapping
-
-import torch
 from pydantic import Field
-from torch import Tensor
 
-from protoreplay.core.progress import StepCallback, ignore_steps
-from protoreplay.methods.base import MethodContext, prefixed
+from protoreplay.core.progress import StepCallback
+from protoreplay.methods.base import MethodContext
 from protoreplay.methods.ewc import FisherSettings, fisher_of_task
 from protoreplay.methods.linear import LinearMethod
 from protoreplay.methods.optimizers import adam
-from protoreplay.methods.penalty import SEARCH, Quadratic, load_importance, no_importance, penalised, weights
+from protoreplay.methods.penalty import SEARCH, Quadratic, no_importance, penalised, weights
 from protoreplay.streams.stream import Task
 
 
@@ -31,27 +27,16 @@ class OnlineEWC(LinearMethod[OnlineEWCConfig]):
     Config = OnlineEWCConfig
     summary = "online EWC, one term around the latest weights"
     search = SEARCH
-    optimizer: torch.optim.Optimizer
 
     def __init__(self, config: OnlineEWCConfig, context: MethodContext) -> None:
         """A fresh network and its optimiser; nothing is held yet."""
         super().__init__(config, context)
-        self.optimizer = adam(self.network, config.lr)
-        self.importance = no_importance(self.network)
+        self.optimizer = self.carry("optimizer", adam(self.network, config.lr))
+        self.importance = self.carry("importance", no_importance(self.network))
 
-    def learn(self, task: Task, report: StepCallback = ignore_steps) -> None:
+    def _learn(self, task: Task, on_step: StepCallback) -> None:
         """Train on the task's images with the penalty, then renew the importances."""
-        self.see(task)
         penalty = Quadratic(self.importance, weights(self.network))
-        self.fit(task, self.optimizer, report, step=penalised(penalty, self.network, self.config.strength))
+        self.fit(task, self.optimizer, on_step, step=penalised(penalty, self.network, self.config.strength))
         new = fisher_of_task(self, task)
         self.importance = {name: new[name].add_(old, alpha=self.config.gamma) for name, old in self.importance.items()}
-
-    def tensors(self) -> dict[str, Tensor]:
-        """The network, its optimiser and the importances."""
-        return super().tensors() | prefixed("importance", self.importance)
-
-    def load_tensors(self, tensors: Mapping[str, Tensor]) -> None:
-        """The inverse of `tensors`."""
-        super().load_tensors(tensors)
-        self.importance = load_importance(tensors, self.device)

@@ -7,7 +7,7 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from protoreplay.methods.base import EncoderSettings, under
+from protoreplay.methods.base import EncoderSettings
 from protoreplay.methods.linear import Step
 from protoreplay.methods.optimizers import descend
 
@@ -87,11 +87,6 @@ def weights(network: nn.Module) -> Weights:
 def no_importance(network: nn.Module) -> Weights:
     """Zero for every weight."""
     return {name: torch.zeros_like(weight) for name, weight in network.named_parameters()}
-
-
-def load_importance(tensors: Mapping[str, Tensor], device: torch.device) -> Weights:
-    """The importances in a method's `tensors`."""
-    return {name: tensor.to(device) for name, tensor in under("importance", tensors).items()}
 
 
 def penalised(penalty: Quadratic, network: nn.Module, strength: float) -> Step:

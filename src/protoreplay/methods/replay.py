@@ -1,13 +1,11 @@
 """Replay: stored images of old classes in every batch of new ones."""
 
-from collections.abc import Mapping
-
 import torch
 from torch import Tensor
 
-from protoreplay.core.progress import StepCallback, ignore_steps
+from protoreplay.core.progress import StepCallback
 from protoreplay.methods.augmentation import augment
-from protoreplay.methods.base import MemorySettings, MethodContext, prefixed, under
+from protoreplay.methods.base import MemorySettings, MethodContext
 from protoreplay.methods.linear import LinearMethod
 from protoreplay.methods.optimizers import adam
 from protoreplay.methods.replay_memory import ReplayMemory, quota
@@ -23,19 +21,17 @@ class Replay(LinearMethod[ReplayConfig]):
 
     Config = ReplayConfig
     summary = "stored images mixed into each batch of new ones"
-    optimizer: torch.optim.Optimizer
 
     def __init__(self, config: ReplayConfig, context: MethodContext) -> None:
         """A fresh network and an empty memory."""
         super().__init__(config, context)
-        self.optimizer = adam(self.network, config.lr)
-        self.memory = ReplayMemory.empty(context.image_shape)
-        self.pairs = 0
+        self.optimizer = self.carry("optimizer", adam(self.network, config.lr))
+        self.memory = self.carry("memory", ReplayMemory.empty(context.image_shape))
+        self.pairs = self.carry("pairs", 0)
         """How many (task, class) pairs share the budget."""
 
-    def learn(self, task: Task, report: StepCallback = ignore_steps) -> None:
+    def _learn(self, task: Task, on_step: StepCallback) -> None:
         """Train on the task's images and the memory's, then take the task's share into the memory."""
-        self.see(task)
         stored, labels = self.memory.images.to(self.device), self.targets(self.memory.classes)
         random = self.generator("replay", task.position)
 
@@ -44,16 +40,7 @@ class Replay(LinearMethod[ReplayConfig]):
             replayed = augment(stored[index], self.config, random)
             return self.cross_entropy(torch.cat([images, replayed]), torch.cat([targets, labels[index]]))
 
-        self.fit(task, self.optimizer, report, loss=loss)
+        self.fit(task, self.optimizer, on_step, loss=loss)
         self.pairs += len(task.classes)
         share = quota(self.config.budget, self.config.budget_per, self.pairs)
         self.memory = self.memory.after(task, share, self.generator("memory", task.position))
-
-    def tensors(self) -> dict[str, Tensor]:
-        """The network and the memory."""
-        return super().tensors() | prefixed("memory", vars(self.memory)) | {"pairs": torch.tensor(self.pairs)}
-
-    def load_tensors(self, tensors: Mapping[str, Tensor]) -> None:
-        """The inverse of `tensors`."""
-        super().load_tensors(tensors)
-        self.memory, self.pairs = ReplayMemory(**under("memory", tensors)), int(tensors["pairs"])

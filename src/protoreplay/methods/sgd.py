@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 import torch
 from pydantic import Field
 
-from protoreplay.core.progress import StepCallback, ignore_steps
+from protoreplay.core.progress import StepCallback
 from protoreplay.methods.base import EncoderSettings
 from protoreplay.methods.linear import LinearMethod
 from protoreplay.streams.stream import Task
@@ -26,8 +26,7 @@ class SGD(LinearMethod[SGDConfig]):
     summary = "plain fine-tuning, nothing against forgetting"
     search: ClassVar[Mapping[str, tuple[Any, ...]]] = {"lr": (1e-3, 3e-3, 1e-2, 3e-2, 1e-1)}
 
-    def learn(self, task: Task, report: StepCallback = ignore_steps) -> None:
+    def _learn(self, task: Task, on_step: StepCallback) -> None:
         """Train on the task's images, among all classes seen so far."""
-        self.see(task)
         optimizer = torch.optim.SGD(self.network.parameters(), lr=self.config.lr)
-        self.fit(task, optimizer, report)
+        self.fit(task, optimizer, on_step)

@@ -1,13 +1,11 @@
 """Synaptic Intelligence: weights are held by how much their motion lowered the loss."""
 
-from collections.abc import Mapping
-
 import torch
 from pydantic import Field
 from torch import Tensor
 
-from protoreplay.core.progress import StepCallback, ignore_steps
-from protoreplay.methods.base import MethodContext, prefixed
+from protoreplay.core.progress import StepCallback
+from protoreplay.methods.base import MethodContext
 from protoreplay.methods.linear import LinearMethod
 from protoreplay.methods.optimizers import adam
 from protoreplay.methods.penalty import (
@@ -15,7 +13,6 @@ from protoreplay.methods.penalty import (
     PenaltySettings,
     Quadratic,
     Weights,
-    load_importance,
     no_importance,
     weights,
 )
@@ -42,26 +39,24 @@ class SI(LinearMethod[SIConfig]):
     Config = SIConfig
     summary = "Synaptic Intelligence"
     search = SEARCH
-    optimizer: torch.optim.Optimizer
 
     def __init__(self, config: SIConfig, context: MethodContext) -> None:
         """A fresh network and its optimiser; nothing is held yet."""
         super().__init__(config, context)
-        self.optimizer = adam(self.network, config.lr)
-        self.importance = no_importance(self.network)
+        self.optimizer = self.carry("optimizer", adam(self.network, config.lr))
+        self.importance = self.carry("importance", no_importance(self.network))
 
-    def learn(self, task: Task, report: StepCallback = ignore_steps) -> None:
+    def _learn(self, task: Task, on_step: StepCallback) -> None:
         """Train on the task's images with the penalty, then add the task's importances."""
-        self.see(task)
         start = weights(self.network)
-        path = self._train(task, Quadratic(self.importance, start), report)
+        path = self._train(task, Quadratic(self.importance, start), on_step)
         end = weights(self.network)
         self.importance = {
             name: old + path[name].clamp(min=0) / ((end[name] - start[name]).square() + self.config.xi)
             for name, old in self.importance.items()
         }
 
-    def _train(self, task: Task, penalty: Quadratic, report: StepCallback) -> Weights:
+    def _train(self, task: Task, penalty: Quadratic, on_step: StepCallback) -> Weights:
         """Train on the task's images; returns each weight's share in the fall of the loss, without the penalty."""
         path, held = no_importance(self.network), penalty.holds()
         # Made once: memory that is taken and given back in every step can double its time.
@@ -81,14 +76,5 @@ class SI(LinearMethod[SIConfig]):
                 before[name].copy_(weight.detach())
             return loss.item() + value
 
-        self.fit(task, self.optimizer, report, step=step)
+        self.fit(task, self.optimizer, on_step, step=step)
         return path
-
-    def tensors(self) -> dict[str, Tensor]:
-        """The network, its optimiser and the importances."""
-        return super().tensors() | prefixed("importance", self.importance)
-
-    def load_tensors(self, tensors: Mapping[str, Tensor]) -> None:
-        """The inverse of `tensors`."""
-        super().load_tensors(tensors)
-        self.importance = load_importance(tensors, self.device)

@@ -1,16 +1,15 @@
 """Streaming linear discriminant analysis: class means and one shrunk covariance that all classes share."""
 
-from collections.abc import Mapping
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import torch
 from pydantic import Field
 from torch import Tensor
 
-from protoreplay.core.progress import StepCallback, ignore_steps
-from protoreplay.methods.base import Method, MethodContext, Reader, prefixed, under
+from protoreplay.core.progress import StepCallback
+from protoreplay.methods.base import BatchClassifier, Method, MethodContext
 from protoreplay.methods.fixed_features import FeatureSettings, extractor
-from protoreplay.prototypes.gaussians import class_probabilities
+from protoreplay.prototypes.gaussians import ClassMeans, class_probabilities
 from protoreplay.streams.stream import Task
 
 
@@ -22,6 +21,13 @@ class SLDAConfig(FeatureSettings):
     shrinkage: float = Field(0.5, gt=0, le=1)
     """The covariance is `(1 - shrinkage)` times the one seen plus `shrinkage` times its mean eigenvalue in every
     direction (ours: equal parts)."""
+
+
+class Scatter(NamedTuple):
+    """The sum of products of differences from class means, D x D, and the number of images in it, int64."""
+
+    sum: Tensor
+    images: Tensor
 
 
 class SLDA(Method[SLDAConfig]):
@@ -38,55 +44,41 @@ class SLDA(Method[SLDAConfig]):
         """No means, no scatter."""
         super().__init__(config, context)
         body, width = extractor(config, context.image_shape, self.initial_weights())
-        self.body = body.to(self.device)
-        self.means = torch.zeros(0, width, device=self.device)
-        self.owners = torch.zeros(0, dtype=torch.int64, device=self.device)
-        self.scatter = torch.zeros(width, width, device=self.device)
-        self.count = torch.zeros((), dtype=torch.int64)
-        self.directions = torch.zeros(0, width, device=self.device)
+        self.prototypes = self.carry("prototypes", ClassMeans.none(width, self.device))
+        nothing = Scatter(torch.zeros(width, width, device=self.device), torch.zeros((), dtype=torch.int64))
+        self.scatter = self.carry("scatter", nothing)
+        self.discriminants = self.carry("discriminants", torch.zeros(0, width, device=self.device))
+        self.features = self.carry("features", body.to(self.device))
 
-    def features(self, images: Tensor) -> Tensor:
+    def _features(self, images: Tensor) -> Tensor:
         """Of one batch, N x D."""
-        features: Tensor = self.body(images)
+        features: Tensor = self.features(images)
         return features
 
-    def learn(self, task: Task, report: StepCallback = ignore_steps) -> None:
+    def _learn(self, task: Task, on_step: StepCallback) -> None:
         """Add the means of the task's classes and the scatter around them."""
-        features = self.features(task.images.to(self.device))
+        features = self._features(task.images.to(self.device))
+        total, images = self.scatter
+        means = []
         for label in task.classes:
             own = features[(task.labels == label).to(self.device)]
-            mean = own.mean(0)
-            self.means = torch.cat([self.means, mean[None]])
-            self.scatter = self.scatter.addmm((own - mean).T, own - mean)
-        self.owners = torch.cat([self.owners, torch.tensor(task.classes, device=self.device)])
-        self.count = self.count + len(task.labels)
-        self.directions = discriminants(self.means, self.scatter / self.count, self.config.shrinkage)
-        self.see(task)
+            means.append(own.mean(0))
+            total = total.addmm((own - means[-1]).T, own - means[-1])
+        self.prototypes = self.prototypes.plus(torch.stack(means), task.classes)
+        self.scatter = Scatter(total, images + len(task.labels))
+        covariance = self.scatter.sum / self.scatter.images
+        self.discriminants = discriminants(self.prototypes.mean, covariance, self.config.shrinkage)
 
     def scores(self, features: Tensor) -> Tensor:
         """Log-likelihoods under Gaussians around each mean, N x K, up to a number for each image."""
-        centre = self.means.mean(0)
-        return (features - centre) @ self.directions.T - ((self.means - centre) * self.directions).sum(1) / 2
+        centre = self.prototypes.mean.mean(0)
+        offsets = ((self.prototypes.mean - centre) * self.discriminants).sum(1) / 2
+        return (features - centre) @ self.discriminants.T - offsets
 
-    def reader(self) -> Reader:
+    def _classifier(self) -> BatchClassifier:
         """The likeliest mean's class."""
         classes = torch.tensor(self.classes, device=self.device)
-        return lambda features: class_probabilities(self.scores(features).softmax(1), self.owners, classes)
-
-    def tensors(self) -> dict[str, Tensor]:
-        """Means, scatter, the discriminants that follow from them, and what the features are made with."""
-        means = {"prototypes.mean": self.means, "prototypes.classes": self.owners}
-        scatter = {"scatter.sum": self.scatter, "scatter.images": self.count}
-        features = prefixed("features", self.body.state_dict())
-        return means | scatter | {"discriminants": self.directions} | features
-
-    def load_tensors(self, tensors: Mapping[str, Tensor]) -> None:
-        """The inverse of `tensors`."""
-        here = {name: tensor.to(self.device) for name, tensor in tensors.items()}
-        self.means, self.owners = here["prototypes.mean"], here["prototypes.classes"]
-        self.scatter, self.count = here["scatter.sum"], tensors["scatter.images"]
-        self.directions = here["discriminants"]
-        self.body.load_state_dict(under("features", tensors))
+        return lambda features: class_probabilities(self.scores(features).softmax(1), self.prototypes.classes, classes)
 
 
 def discriminants(means: Tensor, covariance: Tensor, shrinkage: float) -> Tensor:

@@ -6,7 +6,6 @@ so that they go through every change of it exactly.
 """
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
@@ -14,11 +13,11 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from protoreplay.core.progress import StepCallback, ignore_steps
+from protoreplay.core.progress import StepCallback
 from protoreplay.encoders.dictionary import PatchDictionary
 from protoreplay.encoders.fixed import RootPixels
 from protoreplay.methods.augmentation import AugmentationSettings, augment
-from protoreplay.methods.base import LatentSpace, Method, MethodContext, Reader, prefixed, under
+from protoreplay.methods.base import BatchClassifier, LatentSpace, Method, MethodContext
 from protoreplay.methods.replay_memory import ReplayMemory
 from protoreplay.prototypes import whitening as layers
 from protoreplay.prototypes.alignment import align
@@ -171,37 +170,36 @@ class VPR(Method[VPRConfig]):
             if config.body == "pixels"
             else PatchDictionary(context.image_shape, config.filters, config.patch, config.latent, config.mirror)
         )
-        self.body, width = body.to(self.device), body.width
+        self.body, width = self.carry("body", body.to(self.device)), body.width
         shape = (width, width) if config.weighting == "covariance" else (width,)
-        self.prototypes = Prototypes.none(width, self.device)
-        self.scatter = torch.zeros(shape, device=self.device)
-        self.layer = torch.ones(shape, device=self.device)
-        self.orders = torch.arange(width, device=self.device)[None]
-        self.homes = torch.zeros(1, dtype=torch.int64)
+        self.layer = self.carry("layer", torch.ones(shape, device=self.device))
+        self.prototypes = self.carry("prototypes", Prototypes.none(width, self.device))
+        self.scatter = self.carry("scatter", torch.zeros(shape, device=self.device))
+        self.orders = self.carry("orders", torch.arange(width, device=self.device)[None])
+        self.homes = self.carry("homes", torch.zeros(1, dtype=torch.int64))
         """For each domain, the domain whose prototypes it uses."""
-        self.calibration = torch.zeros(len(layers.TEMPERATURES))
+        self.calibration = self.carry("calibration", torch.zeros(len(layers.TEMPERATURES)))
         """Loss, at each temperature, of all images so far, each left out of what was learned."""
-        self.memory = ReplayMemory.empty(context.image_shape)
+        self.memory = self.carry("memory", ReplayMemory.empty(context.image_shape))
 
-    def features(self, images: Tensor) -> Tensor:
+    def _features(self, images: Tensor) -> Tensor:
         """What the body makes of a batch, N x D."""
         features: Tensor = self.body(images)
         return features
 
     @torch.no_grad()
-    def learn(self, task: Task, report: StepCallback = ignore_steps) -> None:
+    def _learn(self, task: Task, on_step: StepCallback) -> None:
         """Make the body if this is the first task; then extend the first domain, or open another."""
         random = self.generator("learn", task.position)
         images = task.images.to(self.device)
-        if not self.classes:
+        if not self.old_classes:
             self.body.fit(images, random)
-        if set(task.classes).isdisjoint(self.classes):
-            self._extend(task, images, random, report)
+        if set(task.classes).isdisjoint(self.old_classes):
+            self._extend(task, images, random, on_step)
         else:
             self._open_domain(task, self.embed(images), random)
-        self.see(task)
 
-    def _extend(self, task: Task, images: Tensor, random: torch.Generator, report: StepCallback) -> None:
+    def _extend(self, task: Task, images: Tensor, random: torch.Generator, on_step: StepCallback) -> None:
         """Add prototypes of the task's classes to the first domain and renew the layer."""
         old, pools, taught = len(self.prototypes.of(0)), [], []
         for label in task.classes:
@@ -221,7 +219,7 @@ class VPR(Method[VPRConfig]):
         owners = self.prototypes.of(0).classes.unique(return_inverse=True)[1]
         if self.config.steps and len(owners) > 1:
             episode = self._episodes(old, pools, root, random)
-            self.layer = layers.train(self.layer, episode, owners, self.config.steps, self.config.lr, report)
+            self.layer = layers.train(self.layer, episode, owners, self.config.steps, self.config.lr, on_step)
         self._calibrate(taught)
         self._store(task)
 
@@ -347,7 +345,7 @@ class VPR(Method[VPRConfig]):
         variances = (within + (between * bank.count[:, None]).sum(0)) / bank.count.sum()
         return align(x, torch.searchsorted(classes, labels), means, variances)
 
-    def reader(self) -> Reader:
+    def _classifier(self) -> BatchClassifier:
         """In the domain of the nearest class mean, the nearest prototype behind the layer."""
         homes = self.homes.tolist()
         readers = {home: self._domain_reader(home) for home in set(homes)}
@@ -369,7 +367,7 @@ class VPR(Method[VPRConfig]):
 
         return read
 
-    def _domain_reader(self, home: int) -> Reader:
+    def _domain_reader(self, home: int) -> BatchClassifier:
         """By the prototypes of the domain `home`."""
         bank, classes = self.prototypes.of(home), torch.tensor(self.classes, device=self.device)
         layer = self.layer if home == 0 else _scale(self.layer)
@@ -388,28 +386,6 @@ class VPR(Method[VPRConfig]):
     def _answers(self, x: Tensor) -> Tensor:
         """Classes, int64, N, by the first domain's prototypes."""
         return torch.tensor(self.classes, device=self.device)[self._domain_reader(0)(x).argmax(1)]
-
-    def tensors(self) -> dict[str, Tensor]:
-        """The body, the layer, all prototypes, the domains, and images if there are any."""
-        return {
-            **prefixed("body", self.body.state_dict()),
-            "layer": self.layer,
-            **prefixed("prototypes", {**vars(self.prototypes), "scatter": self.scatter}),
-            **prefixed("domains", {"orders": self.orders, "homes": self.homes}),
-            "calibration": self.calibration,
-            **prefixed("memory", vars(self.memory)),
-        }
-
-    def load_tensors(self, tensors: Mapping[str, Tensor]) -> None:
-        """The inverse of `tensors`."""
-        here = {name: tensor.to(self.device) for name, tensor in tensors.items()}
-        self.body.load_state_dict(under("body", here))
-        bank = under("prototypes", here)
-        self.layer, self.scatter = here["layer"], bank.pop("scatter")
-        self.prototypes = Prototypes(**bank)
-        self.orders, self.homes = here["domains.orders"], tensors["domains.homes"]
-        self.calibration = tensors["calibration"]
-        self.memory = ReplayMemory(**under("memory", tensors))
 
 
 def _means(x: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:

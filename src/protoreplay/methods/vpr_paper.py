@@ -1,7 +1,6 @@
 """Variational Prototype Replays as in the text of its paper, with every choice as a setting."""
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -10,18 +9,16 @@ from pydantic import Field
 from torch import Tensor
 from torch.nn import functional
 
-from protoreplay.core.progress import StepCallback, ignore_steps
+from protoreplay.core.progress import StepCallback
 from protoreplay.encoders.network import Network, as_gaussian
 from protoreplay.methods.augmentation import augment
 from protoreplay.methods.base import (
     PREDICT_BATCH,
+    BatchClassifier,
     LatentSpace,
     MemorySettings,
     Method,
     MethodContext,
-    Reader,
-    prefixed,
-    under,
 )
 from protoreplay.methods.batches import episodes, steps_per_task
 from protoreplay.methods.optimizers import adam, descend
@@ -106,12 +103,14 @@ class VPRPaper(Method[VPRPaperConfig]):
     def __init__(self, config: VPRPaperConfig, context: MethodContext) -> None:
         """A fresh encoder, no prototypes, an empty memory."""
         super().__init__(config, context)
-        self.network = Network(config.encoder, context.image_shape, 2 * config.dim, self.initial_weights())
-        self.network.to(self.device)
-        self.memory = ReplayMemory.empty(context.image_shape)
-        self.banks: list[PrototypeBank] = []
+        network = Network(config.encoder, context.image_shape, 2 * config.dim, self.initial_weights())
+        self.network = self.carry("network", network.to(self.device))
+        self.memory = self.carry("memory", ReplayMemory.empty(context.image_shape))
+        self.prototypes: list[PrototypeBank] = self.carry(
+            "prototypes", [], PrototypeBank.empty(config.dim, self.device)
+        )
 
-    def learn(self, task: Task, report: StepCallback = ignore_steps) -> None:
+    def _learn(self, task: Task, on_step: StepCallback) -> None:
         """Alternate steps on the new images with replay of every past task, then store prototypes and images."""
         random = self.generator("learn", task.position)
         images = task.images.to(self.device)
@@ -124,9 +123,8 @@ class VPRPaper(Method[VPRPaperConfig]):
             if step % self.config.replay_every == 0:
                 for recalls in replays:
                     self._replay(recalls, replayed, optimizer, random)
-            report(step, steps, loss)
+            on_step(step, steps, loss)
         self._store(task, images, groups)
-        self.see(task)
 
     def _new_image_loss(
         self, images: Tensor, groups: Tensor, support: Tensor, query: Tensor, random: torch.Generator
@@ -136,7 +134,7 @@ class VPRPaper(Method[VPRPaperConfig]):
         mean, logvar = self.network.gaussian(batch)
         cut = len(support)
         new = group_means(Gaussian(mean[:cut], logvar[:cut]), groups[support].to(self.device), int(groups.max()) + 1)
-        old = [self.banks[-1].gaussian] if self.banks else []
+        old = [self.prototypes[-1].gaussian] if self.prototypes else []
         squared = self._squared(Gaussian(mean[cut:], logvar[cut:]), [new, *old], random)
         return self._cross_entropy(squared, groups[query].to(self.device))
 
@@ -145,7 +143,7 @@ class VPRPaper(Method[VPRPaperConfig]):
 
         Past tasks of which the memory holds no image are left out.
         """
-        banks = {"forward": self.banks, "backward": self.banks[::-1], "latest-only": self.banks[-1:]}
+        banks = {"forward": self.prototypes, "backward": self.prototypes[::-1], "latest-only": self.prototypes[-1:]}
         known = [(bank, bank.index(self.memory.tasks, self.memory.classes)) for bank in banks[self.config.replay_order]]
         known = [(bank, targets) for bank, targets in known if (targets >= 0).any()]
         if not self.config.fused:
@@ -193,7 +191,7 @@ class VPRPaper(Method[VPRPaperConfig]):
         return self.config.recall == "both" and self.config.expectation == "closed-form"
 
     def _centre(self) -> Tensor:
-        return self.banks[-1].gaussian.mean.mean(0)
+        return self.prototypes[-1].gaussian.mean.mean(0)
 
     def _encoded(self, images: Tensor) -> Tensor:
         """What replay is a function of, N x 2 D: the network's outputs, or the moments of their Gaussians."""
@@ -274,9 +272,9 @@ class VPRPaper(Method[VPRPaperConfig]):
             torch.full((len(task.classes),), task.position),
             torch.tensor(task.classes),
         )
-        if self.banks:
-            bank = PrototypeBank.concatenate(self._old_prototypes(self.banks[-1]), bank)
-        self.banks.append(bank)
+        if self.prototypes:
+            bank = PrototypeBank.concatenate(self._old_prototypes(self.prototypes[-1]), bank)
+        self.prototypes.append(bank)
         share = quota(self.config.budget, self.config.budget_per, len(bank))
         self.memory = self.memory.after(task, share, self.generator("memory", task.position))
 
@@ -296,13 +294,13 @@ class VPRPaper(Method[VPRPaperConfig]):
 
     def latent(self) -> LatentSpace:
         """The encoder's space; the prototypes of the last task."""
-        bank = self.banks[-1]
+        bank = self.prototypes[-1]
         mean, logvar = bank.gaussian
         return LatentSpace(mean, logvar.exp(), bank.classes, lambda images: self._embed(images.to(self.device)).mean)
 
-    def reader(self) -> Reader:
+    def _classifier(self) -> BatchClassifier:
         """Nearest prototype. All images share their noise, so that an answer does not depend on its batch."""
-        bank, classes = self.banks[-1], torch.tensor(self.classes, device=self.device)
+        bank, classes = self.prototypes[-1], torch.tensor(self.classes, device=self.device)
         owners = bank.classes.to(self.device)
         random = self.generator("predict")
         sampled = self.config.prediction == "samples" and self.config.expectation == "sampled"
@@ -321,22 +319,3 @@ class VPRPaper(Method[VPRPaperConfig]):
             return class_probabilities(nearest, owners, classes)
 
         return read
-
-    def tensors(self) -> dict[str, Tensor]:
-        """The network, the memory, and the prototypes stored after each task."""
-        result = prefixed("network", self.network.state_dict())
-        result |= prefixed("memory", vars(self.memory))
-        for number, bank in enumerate(self.banks, start=1):
-            mean, logvar = bank.gaussian
-            one = {"mean": mean, "logvar": logvar, "tasks": bank.tasks, "classes": bank.classes}
-            result |= prefixed(f"prototypes.{number}", one)
-        return result
-
-    def load_tensors(self, tensors: Mapping[str, Tensor]) -> None:
-        """The inverse of `tensors`."""
-        self.network.load_state_dict(under("network", tensors))
-        self.memory = ReplayMemory(**under("memory", tensors))
-        self.banks = []
-        while stored := under(f"prototypes.{len(self.banks) + 1}", tensors):
-            gaussian = Gaussian(stored["mean"].to(self.device), stored["logvar"].to(self.device))
-            self.banks.append(PrototypeBank(gaussian, stored["tasks"], stored["classes"]))

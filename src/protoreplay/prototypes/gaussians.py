@@ -19,6 +19,23 @@ class Gaussian(NamedTuple):
         return torch.addcmul(self.mean, (0.5 * self.logvar).exp(), noise)
 
 
+class ClassMeans(NamedTuple):
+    """Prototypes that are means alone: `mean`, K x D, and the class of each, int64, K."""
+
+    mean: Tensor
+    classes: Tensor
+
+    @classmethod
+    def none(cls, width: int, device: torch.device) -> "ClassMeans":
+        """No prototypes of `width` dimensions."""
+        return cls(torch.zeros(0, width, device=device), torch.zeros(0, dtype=torch.int64, device=device))
+
+    def plus(self, mean: Tensor, classes: tuple[int, ...]) -> "ClassMeans":
+        """With more of them: K' x D, and their classes."""
+        labels = torch.tensor(classes, device=self.mean.device)
+        return ClassMeans(torch.cat([self.mean, mean]), torch.cat([self.classes, labels]))
+
+
 @dataclass(frozen=True)
 class PrototypeBank:
     """The prototypes stored after a task.
@@ -34,8 +51,13 @@ class PrototypeBank:
     classes: Tensor
 
     def __len__(self) -> int:
-        """Number of prototypes."""
         return len(self.classes)
+
+    @classmethod
+    def empty(cls, width: int, device: torch.device) -> Self:
+        """A bank of no prototypes."""
+        nothing, none = torch.zeros(0, width, device=device), torch.zeros(0, dtype=torch.int64)
+        return cls(Gaussian(nothing, nothing), none, none)
 
     @classmethod
     def concatenate(cls, *banks: Self) -> Self:
