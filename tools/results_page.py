@@ -18,7 +18,7 @@ from protoreplay.core.files import write_whole
 from protoreplay.experiments.spec import resolve
 from protoreplay.methods.registry import METHODS
 from protoreplay.metrics.accuracy import Count
-from protoreplay.metrics.intervals import paired
+from protoreplay.metrics.intervals import paired_t_test
 from protoreplay.report import formats, table
 from protoreplay.report.claims_table import claims_table
 
@@ -149,7 +149,7 @@ def absent(found: Sequence[Group]) -> str:
 def _lead(best: Group, rival: Group) -> tuple[float, str]:
     """By how many points the first is ahead on common seeds, and the interval in words."""
     ours, theirs = best.values["avg"], rival.values["avg"]
-    lead = paired([ours[seed] - theirs[seed] for seed in sorted(ours.keys() & theirs.keys())])
+    lead = paired_t_test([ours[seed] - theirs[seed] for seed in sorted(ours.keys() & theirs.keys())])
     return lead.difference, "" if lead.low is None else f" (95 % interval {lead.low:+.1f} to {lead.high:+.1f})"
 
 

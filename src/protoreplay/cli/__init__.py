@@ -92,13 +92,14 @@ def run(
     from protoreplay.experiments.run import execute
     from protoreplay.experiments.run_progress import for_this_terminal
     from protoreplay.experiments.spec import file_name, resolve
-    from protoreplay.metrics.accuracy import average, final
+    from protoreplay.metrics.accuracy import average_accuracy, final_accuracy
 
     spec = resolve(protocol, method, seed, parse(overrides), pick_evaluation(evaluation), device, keep_prototypes)
     path = out or run_path(Path("runs") / file_name(protocol), spec)
     with for_this_terminal() as board:
         counts = execute(spec, path, board.run(), pick_log(log))
-    print(f"{spec.variant} on {protocol}, seed {seed}: avg {average(counts):.1%}, final {final(counts):.1%}  ({path})")
+    reached = f"avg {average_accuracy(counts):.1%}, final {final_accuracy(counts):.1%}"
+    print(f"{spec.variant} on {protocol}, seed {seed}: {reached}  ({path})")
 
 
 @app.command()

@@ -14,7 +14,7 @@ from protoreplay.analysis.ablations import Ablation, Planned
 from protoreplay.analysis.results import Group, read
 from protoreplay.core.files import write_whole
 from protoreplay.experiments.grid_queue import run_path
-from protoreplay.metrics.intervals import Comparison, compare
+from protoreplay.metrics.intervals import PairedComparison, compare_seeds
 from protoreplay.report import figures, layout
 from protoreplay.report.claims_table import claims_table
 from protoreplay.report.formats import ABSENT, Cell, Table, as_csv
@@ -56,7 +56,7 @@ def table(measured: Sequence[Measured]) -> Table:
         record: dict[str, Any] = {"method": one.ablation.method, "ablation": one.ablation.name or "full"}
         record |= {"settings": _settings(one.ablation), "seeds": len(one.group.results)}
         for key in SHOWN:
-            mean, difference = one.group.summaries[key].mean, compare(one.group.values[key], full.values[key])
+            mean, difference = one.group.summaries[key].mean, compare_seeds(one.group.values[key], full.values[key])
             line += [f"{mean:.1f}", *(_difference(difference) if number else ["", ""])]
             record |= {key: round(mean, 3), **_record(key, difference if number else None)}
         paper = _papers_figure(one.ablation)
@@ -71,14 +71,14 @@ def table(measured: Sequence[Measured]) -> Table:
     return Table(header, body, 1, records, note)
 
 
-def _difference(difference: Comparison | None) -> list[str]:
+def _difference(difference: PairedComparison | None) -> list[str]:
     if difference is None:
         return [ABSENT, ABSENT]
     low, high = difference.low, difference.high
     return [f"{difference.difference:+.1f}", ABSENT if low is None else f"[{low:+.1f}, {high:+.1f}]"]
 
 
-def _record(key: str, difference: Comparison | None) -> dict[str, float | None]:
+def _record(key: str, difference: PairedComparison | None) -> dict[str, float | None]:
     return {f"{key}_{name}": getattr(difference, name, None) for name in ("difference", "low", "high", "p")}
 
 

@@ -6,13 +6,14 @@ from typing import Any
 
 from protoreplay.analysis.results import METRICS, Group, find
 from protoreplay.core.errors import UserError, unknown_name
-from protoreplay.metrics.intervals import Summary, compare, holm
+from protoreplay.metrics.intervals import SeedSummary, compare_seeds, holm_correction
 from protoreplay.report.formats import ABSENT, MARK, Cell, Table
 
 SHOWN = ("avg", "final", "forgetting", "seconds", "kept_numbers", "kept_bytes")
 COMPARED = ("avg", "final", "forgetting")
 SPREADS = {"std": "standard deviation", "sem": "standard error", "ci": "bootstrap interval"}
-LEVEL = 0.05
+SIGNIFICANCE = 0.05
+"""A corrected p below it is marked."""
 
 
 def results(
@@ -41,7 +42,7 @@ def results(
         line = [Cell(group.label, strong=strong), Cell(str(len(group.results)))]
         for key in shown:
             p = corrected.get(key)
-            text = _with_spread(group.summaries.get(key), key, spread)
+            text = _with_spread(group.summaries[key], key, spread)
             line.append(Cell(text, mark=_below(p), strong=strong and METRICS[key].accuracy))
         body.append([Cell(group.protocol), *line] if several else line)
         records.append(_record(group, columns or list(METRICS), reference, corrected))
@@ -64,7 +65,7 @@ def _tests(groups: Sequence[Group], against: str | None) -> Tests:
         others = [group for group in part if group is not reference] if reference else []
         tests |= {(protocol, group.label): (reference, {}) for group in part}
         for key in (key for key, metric in METRICS.items() if metric.accuracy):
-            corrected = holm([_p(group, reference, key) for group in others])
+            corrected = holm_correction([_p(group, reference, key) for group in others])
             for group, p in zip(others, corrected, strict=True):
                 if p is not None:
                     tests[protocol, group.label][1][key] = p
@@ -72,7 +73,7 @@ def _tests(groups: Sequence[Group], against: str | None) -> Tests:
 
 
 def _p(group: Group, reference: Group | None, key: str) -> float | None:
-    found = compare(group.values.get(key, {}), reference.values.get(key, {})) if reference else None
+    found = compare_seeds(group.values[key], reference.values[key]) if reference else None
     return found.p if found else None
 
 
@@ -83,7 +84,7 @@ def _note(groups: Sequence[Group], tests: Tests, against: str | None, spread: st
     most = max(sum(key[0] == protocol for key in tests) for protocol in protocols) - 1
     many = f", Holm-corrected for {most} comparisons" if most > 1 else ""
     behind = f"In brackets: {SPREADS[spread]} at 95 %" if spread == "ci" else f"±: {SPREADS[spread]} over seeds"
-    return f"{behind}. {MARK}: differs from {what}, p < {LEVEL} in a paired t test on common seeds{many}."
+    return f"{behind}. {MARK}: differs from {what}, p < {SIGNIFICANCE} in a paired t test on common seeds{many}."
 
 
 def _record(
@@ -91,13 +92,13 @@ def _record(
 ) -> dict[str, Any]:
     record: dict[str, Any] = {"protocol": group.protocol, "method": group.label, "seeds": len(group.results)}
     for key in columns:
-        summary = group.summaries.get(key)
+        summary = group.summaries[key]
         if METRICS[key].digits == 0:
-            record[key] = round(summary.mean) if summary else None
+            record[key] = round(summary.mean)
             continue
-        record[key] = round(summary.mean, 3) if summary else None
+        record[key] = round(summary.mean, 3)
         for name in ("std", "sem", "low", "high") if METRICS[key].accuracy else ("std",):
-            value = getattr(summary, name, None)
+            value = getattr(summary, name)
             record[f"{key}_{name}"] = None if value is None else round(value, 3)
         if METRICS[key].accuracy:
             p = corrected.get(key)
@@ -105,9 +106,7 @@ def _record(
     return record | {"p_against": reference.label if reference else None}
 
 
-def _with_spread(summary: Summary | None, key: str, spread: str) -> str:
-    if summary is None:
-        return ABSENT
+def _with_spread(summary: SeedSummary, key: str, spread: str) -> str:
     digits = METRICS[key].digits
     mean = f"{summary.mean:,.{digits}f}"
     if summary.std is None or not METRICS[key].accuracy:
@@ -127,13 +126,13 @@ def differences(groups: Sequence[Group], labels: Sequence[str], columns: Sequenc
     records: list[dict[str, Any]] = []
     for (first, ours), (second, theirs) in itertools.combinations(found.items(), 2):
         for protocol, key in itertools.product((name for name in ours if name in theirs), shown):
-            tested = compare(ours[protocol].values.get(key, {}), theirs[protocol].values.get(key, {}))
+            tested = compare_seeds(ours[protocol].values[key], theirs[protocol].values[key])
             if tested:
                 names = {"protocol": protocol, "first": first, "second": second, "metric": key}
                 records.append({**names, **vars(tested)})
     if not records:
         raise UserError(f"--compare {','.join(labels)}: they share no seed on any protocol")
-    for record, p in zip(records, holm([record["p"] for record in records]), strict=True):
+    for record, p in zip(records, holm_correction([record["p"] for record in records]), strict=True):
         record["p_holm"] = p
     body = []
     for record in records:
@@ -144,7 +143,7 @@ def differences(groups: Sequence[Group], labels: Sequence[str], columns: Sequenc
     header = ["protocol", "first", "second", "", "seeds", "first - second", "95 % interval", "p", "p (Holm)"]
     note = (
         "Points of percent, first minus second on common seeds; interval and p by the paired t test; "
-        f"{MARK}: p < {LEVEL} after Holm's correction for the {len(records)} lines."
+        f"{MARK}: p < {SIGNIFICANCE} after Holm's correction for the {len(records)} lines."
     )
     return Table(header, body, 4, [_rounded(record) for record in records], note)
 
@@ -155,7 +154,7 @@ def interval(record: dict[str, Any]) -> str:
 
 
 def _below(p: float | None) -> bool:
-    return p is not None and p < LEVEL
+    return p is not None and p < SIGNIFICANCE
 
 
 def _p_text(p: float | None) -> str:
