@@ -19,7 +19,7 @@ from protoreplay.experiments.spec import resolve
 from protoreplay.methods.registry import METHODS
 from protoreplay.metrics.accuracy import Count
 from protoreplay.metrics.intervals import paired_t_test
-from protoreplay.report import formats, table
+from protoreplay.report import formats, method_tables
 from protoreplay.report.claims_table import claims_table
 
 ROOT = Path(__file__).parent.parent
@@ -170,12 +170,12 @@ def page(results: Path, prefix: str) -> str:
         )
         lines += [f"## {name}", "", about, ""]
     held = claims_table([group for found in recorded.values() for group in found])
-    lines += [CLAIMS, *verdicts(held.records), formats.as_markdown(held), ""]
+    lines += [CLAIMS, *verdicts(held.records), formats.table_as_markdown(held), ""]
     others = [name for name in recorded if name not in PROTOCOLS]
     for name in others:
-        shown = table.results(recorded[name], ["avg", "final", "forgetting", "kept_numbers"])
+        shown = method_tables.results_table(recorded[name], ["avg", "final", "forgetting", "kept_numbers"])
         about = f"{NOTES.get(name, '')} {_link(results, name, prefix)}".strip()
-        lines += [f"## {name}", "", about, "", formats.as_markdown(shown), ""]
+        lines += [f"## {name}", "", about, "", formats.table_as_markdown(shown), ""]
     lines += ["## Also", ""]
     for path in sorted(results.glob("*/README.md")):
         if path.parent.name not in recorded:

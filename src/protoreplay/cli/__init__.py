@@ -171,7 +171,7 @@ def table(
     from protoreplay.core.errors import unknown_name
     from protoreplay.report.claims_table import claims_table
     from protoreplay.report.formats import FORMATS
-    from protoreplay.report.table import differences, results
+    from protoreplay.report.method_tables import differences_table, results_table
 
     if format not in FORMATS:
         raise unknown_name("format", format, FORMATS)
@@ -182,9 +182,9 @@ def table(
     if claims:
         made = claims_table(groups)
     elif compare:
-        made = differences(groups, compare.split(","), chosen)
+        made = differences_table(groups, compare.split(","), chosen)
     else:
-        made = results(groups, chosen, spread, against)
+        made = results_table(groups, chosen, spread, against)
     print(FORMATS[format](made))
     if unfinished:
         print(f"{unfinished} unfinished runs are not shown", file=sys.stderr)
@@ -201,12 +201,12 @@ def report(
 ) -> None:
     """Write one HTML page: curves, tables, maps, memory, time, the paper's claims, and the settings to repeat it."""
     from protoreplay.analysis.results import collect, find
-    from protoreplay.report.page import write_figures, write_page
+    from protoreplay.report.results_page import write_figures, write_results_page
 
     groups, unfinished = collect(folder)
     if against:
         find(groups, against)
-    write_page(groups, unfinished, output, against)
+    write_results_page(groups, unfinished, output, against)
     for path in [output, *(write_figures(groups, figures) if figures else [])]:
         print(path)
 
@@ -295,9 +295,10 @@ def show_protocol(
     protocol = protocols.get_protocol(name)
     settings = protocol.settings(parse(overrides))
     if output:
-        from protoreplay.report import figures, stream_figure
+        from protoreplay.report.figures import save_figure
+        from protoreplay.report.stream_figure import stream_figure
 
-        figures.save(stream_figure.draw(protocol.stream(seed, settings), f"{name}, seed {seed}"), output)
+        save_figure(stream_figure(protocol.stream(seed, settings), f"{name}, seed {seed}"), output)
     print(f"{name}: {protocol.kind}; {protocol.summary}")
     _print_settings(settings)
     print("methods use", ", ".join(f"{key}={value}" for key, value in protocol.method_settings.items()))

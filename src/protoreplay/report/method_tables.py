@@ -16,7 +16,7 @@ SIGNIFICANCE = 0.05
 """A corrected p below it is marked."""
 
 
-def results(
+def results_table(
     groups: Sequence[Group],
     columns: Sequence[str] | None = None,
     spread: str = "std",
@@ -30,8 +30,8 @@ def results(
         spread: what stands behind a mean for people, one of `SPREADS`.
         against: the label whose difference from the others is tested; by default the best average of each protocol.
     """
-    _check(columns, METRICS, "column")
-    _check([spread], SPREADS, "spread")
+    _check_names(columns, METRICS, "column")
+    _check_names([spread], SPREADS, "spread")
     shown = columns or SHOWN
     tests = _tests(groups, against)
     several = len({group.protocol for group in groups}) > 1
@@ -45,7 +45,7 @@ def results(
             text = _with_spread(group.summaries[key], key, spread)
             line.append(Cell(text, mark=_below(p), strong=strong and METRICS[key].accuracy))
         body.append([Cell(group.protocol), *line] if several else line)
-        records.append(_record(group, columns or list(METRICS), reference, corrected))
+        records.append(_results_record(group, columns or list(METRICS), reference, corrected))
     header = ["method", "seeds", *(METRICS[key].heading for key in shown)]
     note = _note(groups, tests, against, spread) if any(corrected for _, corrected in tests.values()) else ""
     return Table([*["protocol"] * several, *header], body, 1 + several, records, note)
@@ -87,7 +87,7 @@ def _note(groups: Sequence[Group], tests: Tests, against: str | None, spread: st
     return f"{behind}. {MARK}: differs from {what}, p < {SIGNIFICANCE} in a paired t test on common seeds{many}."
 
 
-def _record(
+def _results_record(
     group: Group, columns: Sequence[str], reference: Group | None, corrected: dict[str, float | None]
 ) -> dict[str, Any]:
     record: dict[str, Any] = {"protocol": group.protocol, "method": group.label, "seeds": len(group.results)}
@@ -116,10 +116,10 @@ def _with_spread(summary: SeedSummary, key: str, spread: str) -> str:
     return f"{mean} ± {getattr(summary, spread):.{digits}f}"
 
 
-def differences(groups: Sequence[Group], labels: Sequence[str], columns: Sequence[str] | None = None) -> Table:
+def differences_table(groups: Sequence[Group], labels: Sequence[str], columns: Sequence[str] | None = None) -> Table:
     """The paired difference of each pair of `labels`, with Student's interval and Holm's correction over all lines."""
     shown = columns or COMPARED
-    _check(shown, {key: metric for key, metric in METRICS.items() if metric.accuracy}, "column")
+    _check_names(shown, {key: metric for key, metric in METRICS.items() if metric.accuracy}, "column")
     if len(set(labels)) < 2:
         raise UserError(f"--compare {','.join(labels)}: give at least two methods, separated by commas")
     found = {label: {group.protocol: group for group in find(groups, label)} for label in dict.fromkeys(labels)}
@@ -137,7 +137,7 @@ def differences(groups: Sequence[Group], labels: Sequence[str], columns: Sequenc
     body = []
     for record in records:
         texts = [record["protocol"], record["first"], record["second"], METRICS[record["metric"]].heading]
-        texts += [str(record["seeds"]), f"{record['difference']:+.2f}", interval(record), _p_text(record["p"])]
+        texts += [str(record["seeds"]), f"{record['difference']:+.2f}", _interval_text(record), _p_text(record["p"])]
         corrected = Cell(_p_text(record["p_holm"]), mark=_below(record["p_holm"]))
         body.append([*map(Cell, texts), corrected])
     header = ["protocol", "first", "second", "", "seeds", "first - second", "95 % interval", "p", "p (Holm)"]
@@ -148,8 +148,7 @@ def differences(groups: Sequence[Group], labels: Sequence[str], columns: Sequenc
     return Table(header, body, 4, [_rounded(record) for record in records], note)
 
 
-def interval(record: dict[str, Any]) -> str:
-    """`[low, high]` for people, a dash where there is none."""
+def _interval_text(record: dict[str, Any]) -> str:
     return ABSENT if record["low"] is None else f"[{record['low']:+.2f}, {record['high']:+.2f}]"
 
 
@@ -165,7 +164,7 @@ def _rounded(record: dict[str, Any]) -> dict[str, Any]:
     return {key: float(f"{value:.6g}") if isinstance(value, float) else value for key, value in record.items()}
 
 
-def _check(names: Sequence[str] | None, known: dict[str, Any], what: str) -> None:
+def _check_names(names: Sequence[str] | None, known: dict[str, Any], what: str) -> None:
     for name in names or ():
         if name not in known:
             raise unknown_name(what, name, known)
