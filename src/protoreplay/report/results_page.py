@@ -4,28 +4,44 @@ import itertools
 import json
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from protoreplay.analysis import claims
 from protoreplay.analysis.results import Group
 from protoreplay.core.files import write_whole
-from protoreplay.report import figures
 from protoreplay.report.claims_table import claims_table
+from protoreplay.report.figures import FIGURES, MOST, Drawing, draw_figure, save_figure
 from protoreplay.report.html_parts import figure_on_page, template
 from protoreplay.report.method_tables import results_table
 
 PAPER_FORMATS = ("png", "svg", "pdf")
 
 
-def write_results_page(groups: list[Group], unfinished: int, path: Path, against: str | None = None) -> None:
-    """Write the page to `path`; `against` is the method whose difference from the others is marked in the tables."""
+def write_results_page(
+    groups: list[Group],
+    unfinished: int,
+    path: Path,
+    against: str | None = None,
+    drawings: Mapping[str, Drawing] = FIGURES,
+) -> None:
+    """Write the page.
+
+    Args:
+        groups: the methods, those of a protocol together.
+        unfinished: how many runs are not shown.
+        path: where the page goes.
+        against: the method whose difference from the others is marked in the tables.
+        drawings: the figures, by name.
+    """
     page = template("results_page.html").render(
-        sections=[_protocol_section(number, part, against) for number, part in enumerate(_by_protocol(groups))],
+        sections=[
+            _protocol_section(number, part, against, drawings) for number, part in enumerate(_by_protocol(groups))
+        ],
         runs=sum(len(group.results) for group in groups),
         unfinished=unfinished,
-        most=figures.MOST,
+        most=MOST,
         claims=claims_table(groups) if claims.measured(groups) else None,
         settings=[_recorded_settings(group) for group in groups],
         versions=_versions(groups),
@@ -39,11 +55,11 @@ def write_figures(groups: list[Group], folder: Path) -> list[Path]:
     folder.mkdir(parents=True, exist_ok=True)
     written = []
     for part in _by_protocol(groups):
-        for name, drawing in figures.FIGURES.items():
-            figure = figures.draw_figure(drawing, part)
+        for name, drawing in FIGURES.items():
+            figure = draw_figure(drawing, part)
             for format in PAPER_FORMATS:
                 written.append(folder / f"{_file_name(part[0].protocol)}-{name}.{format}")
-                figures.save_figure(figure, written[-1])
+                save_figure(figure, written[-1])
     return written
 
 
@@ -51,14 +67,14 @@ def _by_protocol(groups: list[Group]) -> list[list[Group]]:
     return [list(members) for _, members in itertools.groupby(groups, key=lambda group: group.protocol)]
 
 
-def _protocol_section(number: int, groups: Sequence[Group], against: str | None) -> dict[str, Any]:
+def _protocol_section(
+    number: int, groups: Sequence[Group], against: str | None, drawings: Mapping[str, Drawing]
+) -> dict[str, Any]:
     labels = {group.label for group in groups}
     drawn = []
-    for name, drawing in figures.FIGURES.items():
-        layouts = {
-            size: figures.draw_figure(drawing, groups, narrow) for size, narrow in (("wide", False), ("narrow", True))
-        }
-        alt = drawing.alt(groups[: figures.MOST])
+    for name, drawing in drawings.items():
+        layouts = {size: draw_figure(drawing, groups, narrow) for size, narrow in (("wide", False), ("narrow", True))}
+        alt = drawing.alt(groups[:MOST])
         drawn.append((drawing.title, figure_on_page(layouts, f"s{number}-{name}", drawing.caption, alt)))
     return {
         "protocol": groups[0].protocol,
@@ -78,11 +94,12 @@ def _recorded_settings(group: Group) -> dict[str, Any]:
 
 
 def _versions(groups: Sequence[Group]) -> list[tuple[str, int]]:
-    """Each set of versions with the number of runs made under it."""
+    """Each set of versions with the number of runs made under it; recorded runs have none."""
     texts = (
         ", ".join(f"{name} {value}" for name, value in result.config["versions"].items())
         for group in groups
         for result in group.results
+        if "versions" in result.config
     )
     return Counter(texts).most_common()
 
