@@ -94,7 +94,7 @@ else
 fi
 for name in ${photos[@]:+"${photos[@]}"}; do
     if [ ! -e "$runs/photos-$name.done" ]; then
-        python tools/photo_results.py "$name"
+        python experiments/photo_results.py "$name"
         touch "$runs/photos-$name.done"
     fi
 done
