@@ -37,6 +37,8 @@ class SourceFile:
 _REGISTRIES: dict[str, "Registry[Any]"] = {}
 _SOURCES: dict[str, SourceFile] = {}
 """By their paths as given: each is read once, so that all processes of a grid run the same code."""
+_SENT_HERE: set[str] = set()
+"""Those of `_SOURCES` that came from another process: what they are does not depend on the folder this one is in."""
 
 
 class Registry(Generic[T]):
@@ -56,24 +58,26 @@ class Registry(Generic[T]):
         self.kind, self.group = kind, f"protoreplay.{kind}s"
         self._own, self._accept = dict(own), accept
         self._forms = (*forms, "FILE.py:NAME")
-        self._session: dict[str, Any] = {}
-        self._accepted: dict[str, T] = {}
+        self._session: dict[str, tuple[Any, T]] = {}
+        self._loaded: dict[str, T] = {}
         _REGISTRIES[kind] = self
 
     def register(self, name: str, thing: Any) -> None:
         """Give a thing a name for this session, and for the worker processes and nodes that do its runs."""
-        self._accepted[name] = self._accept(thing, name)
-        self._session[name] = thing
+        self._session[name] = thing, self._accept(thing, name)
 
     def unregister(self, name: str) -> None:
         """Take back what `register` did."""
-        del self._accepted[name], self._session[name]
+        del self._session[name]
 
     def get(self, name: str) -> T:
         """The thing called `name`; a `UserError` that lists all names if there is none."""
-        if name not in self._accepted:
-            self._accepted[name] = self._accept(self._find(name), name)
-        return self._accepted[name]
+        if name in self._session:
+            return self._session[name][1]
+        place = _place(name)
+        if place not in self._loaded:
+            self._loaded[place] = self._accept(self._find(name), name)
+        return self._loaded[place]
 
     def names(self) -> list[str]:
         """All names but those of files: the package's own first, then the session's, then other packages'."""
@@ -95,7 +99,7 @@ class Registry(Generic[T]):
 
     def session(self) -> dict[str, Any]:
         """What was registered in this session, as it was given."""
-        return dict(self._session)
+        return {name: given for name, (given, _) in self._session.items()}
 
     def _find(self, name: str) -> Any:
         if name in self._own:
@@ -140,6 +144,16 @@ def short_names(names: Iterable[str], taken: Container[str] = ()) -> dict[str, s
     return {name: end if times[end] == 1 and end not in taken else name for name, end in last.items()}
 
 
+def _place(name: str) -> str:
+    """A name that means the same wherever this process goes: with the whole path of the file, if it is of one."""
+    path, _, attribute = name.rpartition(":")
+    return f"{_absolute(path)}:{attribute}" if is_in_file(name) else name
+
+
+def _absolute(path: str) -> Path:
+    return _SOURCES[path].path if path in _SENT_HERE else Path(path).absolute()
+
+
 def from_file(name: str) -> Any:
     """The object `NAME` of `FILE.py:NAME`; a `UserError` if there is no such file or object, or the file fails."""
     path, _, attribute = name.rpartition(":")
@@ -152,11 +166,12 @@ def from_file(name: str) -> Any:
 
 def _module(path: str) -> types.ModuleType:
     """The module in a file, run once a process; its folder is where it finds modules of its own."""
-    name = f"protoreplay_file_{hashlib.sha256(path.encode()).hexdigest()[:12]}"
+    where = str(_absolute(path))
+    name = f"protoreplay_file_{hashlib.sha256(where.encode()).hexdigest()[:12]}"
+    source = next((known for known in _SOURCES.values() if str(known.path) == where), None) or _read_source(path)
     if name in sys.modules:
+        _SOURCES[path] = source
         return sys.modules[name]
-    source = _SOURCES.get(path) or _read_source(path)
-    where = str(source.path)
     # So that tracebacks show lines, and settings find their descriptions, where the file itself is not.
     linecache.cache[where] = (len(source.text), None, source.text.splitlines(keepends=True), where)
     module = types.ModuleType(name)
@@ -219,6 +234,7 @@ def foreign_code() -> ForeignCode:
 def install(code: ForeignCode) -> None:
     """Make what another process of the same user sent known here, once; call it before anything that uses it."""
     _SOURCES.update(code.sources)
+    _SENT_HERE.update(path for path, _ in code.sources)
     if not code.session:
         return
     try:  # what is unpickled comes from the process that began this one

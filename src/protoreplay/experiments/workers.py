@@ -70,7 +70,7 @@ class _Worker:
         if number is not None:
             spec = self._queue.specs[number]
             with contextlib.suppress(OSError):  # it is dead: `listen` will find out
-                self.pipe.send(_Order(spec.to_plain(), run_path(self._queue.root, spec)))
+                self.pipe.send(_Order(spec.to_plain(), run_path(self._queue.root, spec).absolute()))
 
     def listen(self) -> bool:
         """Hear what it tells; False once it is dead."""
