@@ -15,6 +15,7 @@ from typing import Any
 
 from protoreplay.analysis.results import Group, Result
 from protoreplay.core.files import write_whole
+from protoreplay.experiments.run_config import RunConfig
 from protoreplay.experiments.spec import resolve
 from protoreplay.methods.registry import METHODS
 from protoreplay.metrics.accuracy import Count
@@ -59,7 +60,9 @@ def groups(folder: Path) -> list[Group]:
         label = row["method"]
         config = known.get(label) or _without_settings(row)
         kept = row["seconds"], row["kept_numbers"], row["kept_bytes"]
-        results = [Result({**config, "seed": seed}, rows, *kept) for seed, rows in counts[label].items()]
+        results = [
+            Result(RunConfig(**config, seed=seed, versions={}), rows, *kept) for seed, rows in counts[label].items()
+        ]
         found.append(Group(row["protocol"], label, results))
     return found
 
@@ -67,7 +70,7 @@ def groups(folder: Path) -> list[Group]:
 def _without_settings(row: dict[str, Any]) -> dict[str, Any]:
     """For folders of before settings were recorded: they can be shown, but not held against claims."""
     protocol, method = ({"name": row[key], "settings": {}} for key in ("protocol", "method"))
-    return {"protocol": protocol, "method": method, "known_classes": [], "evaluation": ""}
+    return {"protocol": protocol, "method": method, "known_classes": [], "evaluation": "test"}
 
 
 def everything(results: Path) -> dict[str, list[Group]]:
@@ -129,9 +132,9 @@ def departures(found: Sequence[Group]) -> str:
     methods: dict[str, list[str]] = defaultdict(list)
     for group in found:
         config = group.results[0].config
-        ours = config["protocol"]["settings"] | config["method"]["settings"]
+        ours = config.protocol.settings | config.method.settings
         if ours:
-            spec = resolve(group.protocol, config["method"]["name"], 0, {})
+            spec = resolve(group.protocol, config.method.name, 0, {})
             usual = spec.stream_settings.model_dump() | spec.method_settings.model_dump()
             for key, value in ours.items():
                 if usual.get(key, ...) != value:

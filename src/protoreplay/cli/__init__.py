@@ -199,12 +199,12 @@ def report(
     against: Against = None,
 ) -> None:
     """Write one HTML page: curves, tables, maps, memory, time, the paper's claims, and the settings to repeat it."""
-    from protoreplay.analysis.results import collect, find
+    from protoreplay.analysis.results import collect, groups_labelled
     from protoreplay.report.page import write_figures, write_page
 
     groups, unfinished = collect(folder)
     if against:
-        find(groups, against)
+        groups_labelled(groups, against)
     write_page(groups, unfinished, output, against)
     for path in [output, *(write_figures(groups, figures) if figures else [])]:
         print(path)

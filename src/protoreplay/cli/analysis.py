@@ -40,7 +40,7 @@ def ablate(
     device: Device = "cpu",
 ) -> None:
     """Run VPR without each of its ingredients: a table of paired differences, bars, and a page; resumable as bench."""
-    from protoreplay.analysis.ablations import METHODS, plan
+    from protoreplay.analysis.ablations import ABLATED_METHODS, plan_ablations
     from protoreplay.core.errors import unknown_name
     from protoreplay.experiments.grid import RunsFailedError, execute_grid
     from protoreplay.experiments.run_progress import for_this_terminal
@@ -49,9 +49,9 @@ def ablate(
 
     names = method_names(methods)
     for name in names:
-        if name not in METHODS:
-            raise unknown_name("method", name, list(METHODS), " to ablate")
-    planned = plan(protocol, names, list(range(seeds)), parse(overrides), device)
+        if name not in ABLATED_METHODS:
+            raise unknown_name("method", name, list(ABLATED_METHODS), " to ablate")
+    planned = plan_ablations(protocol, names, list(range(seeds)), parse(overrides), device)
     does = pick_engine(engine, jobs, device, address, cpus_per_run, gpus_per_run)
     failed = None
     try:
@@ -80,10 +80,10 @@ def analyze(
     ] = "lite0",
 ) -> None:
     """Look into runs of `--keep-prototypes`: maps, motion, similarity, confidence, forgetting, confusion."""
-    from protoreplay.analysis.kept_runs import find
+    from protoreplay.analysis.kept_runs import find_kept_runs
     from protoreplay.report.analysis_page import write
 
-    for path in write(find(folder, method), output, encoder):
+    for path in write(find_kept_runs(folder, method), output, encoder):
         print(path)
 
 
@@ -96,14 +96,14 @@ def memory(
     ] = None,
 ) -> None:
     """Print what each method carries from task to task, counted on real objects, next to the paper's count."""
-    from protoreplay.analysis.memory_ledger import measure
+    from protoreplay.analysis.memory_ledger import measure_memory
     from protoreplay.streams import protocols
 
     if output:
         from protoreplay.report.figures import check_ending
 
         check_ending(output)
-    everything = measure(protocols.get_protocol(protocol), method_names(methods))
+    everything = measure_memory(protocols.get_protocol(protocol), method_names(methods))
     if output:
         from protoreplay.report import figures, memory_figure
 

@@ -35,7 +35,7 @@ def get(name: Name) -> None:
     from protoreplay.data import catalog
 
     with for_this_terminal() as progress:
-        path = catalog.get(name, progress)
+        path = catalog.fetch_dataset(name, progress)
     print(path)
 
 
@@ -49,7 +49,7 @@ def import_(
     from protoreplay.data import catalog
 
     with for_this_terminal() as progress:
-        stored = catalog.import_from(name, path, progress)
+        stored = catalog.import_dataset(name, path, progress)
     print(stored)
 
 

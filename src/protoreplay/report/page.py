@@ -29,7 +29,7 @@ def write_page(groups: list[Group], unfinished: int, path: Path, against: str | 
         runs=sum(len(group.results) for group in groups),
         unfinished=unfinished,
         most=figures.MOST,
-        claims=claims_table(groups) if claims.measured(groups) else None,
+        claims=claims_table(groups) if claims.any_measured(groups) else None,
         settings=[_settings(group) for group in groups],
         versions=_versions(groups),
     )
@@ -122,18 +122,17 @@ def inline(figure: Figure, name: str, size: str, alt: str) -> Markup:
 
 
 def _settings(group: Group) -> dict[str, Any]:
-    config = {key: value for key, value in group.results[0].config.items() if key not in ("seed", "versions")}
     return {
         "title": f"{group.protocol}: {group.label}",
-        "seeds": _ranges([result.config["seed"] for result in group.results]),
-        "config": json.dumps(config, indent=2),
+        "seeds": _ranges([result.config.seed for result in group.results]),
+        "config": json.dumps(group.results[0].config.without_seed(), indent=2),
     }
 
 
 def _versions(groups: Sequence[Group]) -> list[tuple[str, int]]:
     """Each set of versions with the number of runs made under it."""
     texts = (
-        ", ".join(f"{name} {value}" for name, value in result.config["versions"].items())
+        ", ".join(f"{name} {value}" for name, value in result.config.versions.items())
         for group in groups
         for result in group.results
     )
