@@ -1,6 +1,7 @@
 """The photo classifier: embedding against a plain eager loop, what `predict` spends its time on, 10,000 classes."""
 
 import os
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -10,11 +11,14 @@ import torch
 from PIL import Image
 
 from protoreplay import Classifier
-from protoreplay.encoders import efficientnet, pretrained
+from protoreplay.encoders import pretrained
 from protoreplay.photos.answers import BATCH, answers
 from protoreplay.photos.embedding import Embedded, Timings, embed
 from protoreplay.photos.model import Model
 from protoreplay.prototypes.sums import Concept, rooted
+
+sys.path.insert(0, str(Path(__file__).parents[1]))  # the eager network is the one that tests compare with
+from tests.encoders import efficientnet_twin  # noqa: E402
 
 PHOTOS, ROUNDS, BATCH_OF_EAGER = 1000, 3, 16
 
@@ -25,7 +29,7 @@ def against_eager(name: str, count: int = 64) -> None:
     The best of a few rounds, taken in turns. Other programs slow the eager loop down the more, because its threads
     wait for each other in every layer: the ratio of CPU seconds is the one that does not depend on them.
     """
-    network, fast = efficientnet.load(name), pretrained.get(name)
+    network, fast = efficientnet_twin.load(name), pretrained.get(name)
     pixels = np.random.default_rng(0).integers(0, 256, (count, fast.size, fast.size, 3), dtype=np.uint8)
     tensors = torch.from_numpy(pixels).permute(0, 3, 1, 2).contiguous()
 

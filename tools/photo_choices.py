@@ -7,6 +7,7 @@ python tools/photo_choices.py shrink   ways of shrinking photos, on mini-ImageNe
 
 import copy
 import sys
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -19,6 +20,9 @@ from protoreplay.data import cifar10, mini_imagenet, mnist
 from protoreplay.encoders import efficientnet, pretrained
 from protoreplay.photos.embedding import embed
 from protoreplay.photos.feature_cache import FeatureCache
+
+sys.path.insert(0, str(Path(__file__).parents[1]))  # the network in PyTorch is the one that tests compare with
+from tests.encoders import efficientnet_twin  # noqa: E402
 
 DRAWS, SHOTS, ASKED = 8, 10, 60
 SETS = ((0, 2, 4, 6, 8), (0, 1, 2, 3, 4), (5, 6, 7, 8, 9))
@@ -107,7 +111,7 @@ class LastStage:
     """The last block and convolution of lite2, behind the maps, N x C x 7 x 7, of what stands before them."""
 
     def __init__(self, images: list[np.ndarray]) -> None:
-        network = efficientnet.load("lite2")
+        network = efficientnet_twin.load("lite2")
         network.fold()
         self.classify, self.layers = network.classify, network.layers[-2:]
         with torch.no_grad():

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from protoreplay.core.errors import UserError
-from protoreplay.encoders import efficientnet_graph, onnx_graph, pretrained
+from protoreplay.encoders import efficientnet, onnx_graph, pretrained
 from tests.photos import fakes
 
 
@@ -89,8 +89,8 @@ def test_wrong_names_and_files(tmp_path, monkeypatch, name, message):
 
 def test_a_network_is_converted_once_and_a_spoiled_copy_made_again(fresh, monkeypatch):
     calls = []
-    convert = efficientnet_graph.convert
-    monkeypatch.setattr(efficientnet_graph, "convert", lambda *given: calls.append(given) or convert(*given))
+    convert = efficientnet.lite_graph
+    monkeypatch.setattr(efficientnet, "lite_graph", lambda *given: calls.append(given) or convert(*given))
     first = pretrained.get("lite0@32")
     pretrained.get.cache_clear()
     again = pretrained.get("lite0@32")

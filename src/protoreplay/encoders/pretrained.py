@@ -98,16 +98,16 @@ def _lite(name: str) -> Encoder:
             "timm:NAME, or a file that ends in .onnx"
         )
     size = int(side) if side else SIZES[base]
-    content = efficientnet_weights.path(base).read_bytes()
+    content = efficientnet_weights.weights_path(base).read_bytes()
     steps = Preprocessing(
         size, (efficientnet_weights.MEAN,) * 3, (efficientnet_weights.STD,) * 3, efficientnet_weights.READOUT
     )
     fingerprint = identify(steps, content)
 
     def convert() -> tuple[int, str, bytes]:
-        from protoreplay.encoders import efficientnet_graph
+        from protoreplay.encoders.efficientnet import lite_graph
 
-        return size, fingerprint, efficientnet_graph.convert(base, size).SerializeToString()
+        return size, fingerprint, lite_graph(base, size).SerializeToString()
 
     return _kept(f"{base}@{size}", convert, fingerprint)
 
@@ -151,7 +151,7 @@ def folder() -> Path:
 
 
 def _kept(name: str, convert: Callable[[], tuple[int, str, bytes]], fingerprint: str = "") -> Encoder:
-    """What `convert` makes (size, fingerprint, graph), made once per machine: PyTorch, which it needs, is slow to load.
+    """What `convert` makes (size, fingerprint, graph), made once per machine: that takes a second, or with PyTorch many.
 
     A kept file whose bytes are not as they were written, or of other weights, is made again.
     """
