@@ -13,12 +13,12 @@ from PIL import Image
 from protoreplay import Classifier
 from protoreplay.encoders import pretrained
 from protoreplay.photos.answers import BATCH, answers
-from protoreplay.photos.embedding import Embedded, Timings, embed
-from protoreplay.photos.model import Model
+from protoreplay.photos.embedding import EmbeddedPhoto, EmbeddingTimings, embed
+from protoreplay.photos.photo_model import PhotoModel
 from protoreplay.prototypes.sums import Concept, rooted
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # the eager network is the one that tests compare with
-from tests.encoders import efficientnet_twin  # noqa: E402
+from tests.encoders import efficientnet_twin
 
 PHOTOS, ROUNDS, BATCH_OF_EAGER = 1000, 3, 16
 
@@ -29,7 +29,7 @@ def against_eager(name: str, count: int = 64) -> None:
     The best of a few rounds, taken in turns. Other programs slow the eager loop down the more, because its threads
     wait for each other in every layer: the ratio of CPU seconds is the one that does not depend on them.
     """
-    network, fast = efficientnet_twin.load(name), pretrained.get(name)
+    network, fast = efficientnet_twin.load(name), pretrained.open_encoder(name)
     pixels = np.random.default_rng(0).integers(0, 256, (count, fast.size, fast.size, 3), dtype=np.uint8)
     tensors = torch.from_numpy(pixels).permute(0, 3, 1, 2).contiguous()
 
@@ -68,7 +68,7 @@ def shares() -> None:
         paths = write_photos(Path(folder))
         classifier = Classifier(cache=False)
         classifier.learn({"one": paths[:10], "two": paths[10:20]})
-        timings, started, wall = Timings(), time.process_time(), time.perf_counter()
+        timings, started, wall = EmbeddingTimings(), time.process_time(), time.perf_counter()
         for answer in classifier.predict(paths, timings=timings):
             assert answer.choices
         total, wall = time.process_time() - started, time.perf_counter() - wall
@@ -82,13 +82,13 @@ def shares() -> None:
 
 def many_classes(count: int = 10_000) -> None:
     """What an answer costs after the embedding, as a share of one embedding, both in CPU seconds."""
-    fast = pretrained.get()
+    fast = pretrained.open_encoder()
     random = np.random.default_rng(0)
     vectors = rooted(random.random((count, fast.width), dtype=np.float32))
     taught = {f"{k:05}": Concept.of(vectors[k : k + 1], [k]) for k in range(count)}
-    model = Model(fast.name, fast.fingerprint).learn(taught)
+    model = PhotoModel(fast.name, fast.fingerprint).learn(taught)
     model.head.scores(vectors[:1])
-    asked = [Embedded(str(k), k, row) for k, row in enumerate(random.random((256, fast.width), dtype=np.float32))]
+    asked = [EmbeddedPhoto(str(k), k, row) for k, row in enumerate(random.random((256, fast.width), dtype=np.float32))]
     started = time.process_time()
     for start in range(0, len(asked), BATCH):
         answers(asked[start : start + BATCH], model)

@@ -22,7 +22,7 @@ from protoreplay.photos.embedding import embed
 from protoreplay.photos.feature_cache import FeatureCache
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # the network in PyTorch is the one that tests compare with
-from tests.encoders import efficientnet_twin  # noqa: E402
+from tests.encoders import efficientnet_twin
 
 DRAWS, SHOTS, ASKED = 8, 10, 60
 SETS = ((0, 2, 4, 6, 8), (0, 1, 2, 3, 4), (5, 6, 7, 8, 9))
@@ -30,7 +30,7 @@ CHANNELS = 1280
 
 
 def features(images: list[np.ndarray]) -> np.ndarray:
-    lite2 = pretrained.get("lite2")
+    lite2 = pretrained.open_encoder("lite2")
     with FeatureCache(lite2.fingerprint) as cache:
         return np.stack([one.features for one in embed(lite2, images, cache)]).astype(float)
 

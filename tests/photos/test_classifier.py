@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 
 from protoreplay import Classifier, UserError
-from protoreplay.photos.answers import nearest_kept
+from protoreplay.photos.answers import nearest_thumbnail
 from protoreplay.photos.feature_cache import FeatureCache
-from protoreplay.photos.ledger import entries
+from protoreplay.photos.class_summary import entries
 from tests.photos import fakes
 
 
@@ -168,9 +168,9 @@ def test_the_nearest_kept_photo_explains_an_answer(tiny, folder):
     classifier = Classifier(tiny, keep=2)
     asked = half(folder, False)["blue"][0]
     (photo,) = classifier.embed([asked])
-    assert nearest_kept(photo, classifier.model) is None
+    assert nearest_thumbnail(photo, classifier.model) is None
     classifier.learn(half(folder, True))
-    name, thumbnail = nearest_kept(photo, classifier.model)
+    name, thumbnail = nearest_thumbnail(photo, classifier.model)
     assert name == "blue"
     assert thumbnail in classifier.model.concepts["blue"].thumbnails.values()
 

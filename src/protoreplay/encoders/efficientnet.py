@@ -81,7 +81,7 @@ class _Network:
 
     def __init__(self, tensors: Iterable[npt.NDArray[np.generic]]) -> None:
         self._tensors = iter(tensors)
-        self._builder = onnx_graph.Builder()
+        self._builder = onnx_graph.GraphBuilder()
 
     def graph(self, wider: float, deeper: float, size: int) -> onnx.ModelProto:
         make = self._builder

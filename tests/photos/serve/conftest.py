@@ -22,7 +22,7 @@ def keeper(tiny, tmp_path):
 
 @pytest.fixture
 def client(keeper):
-    with TestClient(app.create(keeper), base_url="http://127.0.0.1:8000") as client:
+    with TestClient(app.create_app(keeper), base_url="http://127.0.0.1:8000") as client:
         yield client
 
 

@@ -6,7 +6,7 @@ import pytest
 from fastapi.testclient import TestClient
 from PIL import Image
 
-from protoreplay.photos import modelfile
+from protoreplay.photos import model_file
 from protoreplay.photos.serve import app, lessons, uploads
 from tests.photos.serve.fakes import files, learn
 
@@ -28,7 +28,7 @@ def test_what_is_taught_is_answered_and_on_disk(taught, keeper):
     assert answer["nearest"]["label"] == "red"
     assert answer["nearest"]["image"].startswith("data:image/jpeg;base64,/9j/")
     assert ask(taught, "blue")["label"] is None
-    assert set(modelfile.load(keeper.path).concepts) == {"red", "green"}
+    assert set(model_file.read_model(keeper.path).concepts) == {"red", "green"}
     assert sorted(path.name for path in keeper.path.parent.rglob("*") if not path.name.startswith(".")) == ["m"]
 
 
@@ -76,11 +76,11 @@ def test_rename_merge_forget_undo(taught, keeper):
     assert taught.post("/api/undo").status_code == 200
     assert taught.post("/api/forget", json={"label": "red"}).status_code == 200
     assert ask(taught, "red")["label"] is None
-    assert "red" not in modelfile.load(keeper.path).concepts
+    assert "red" not in model_file.read_model(keeper.path).concepts
     assert "red" not in str(taught.get("/api/history").json())
     taught.post("/api/undo")
     assert ask(taught, "red")["label"] == "red"
-    assert "red" in modelfile.load(keeper.path).concepts
+    assert "red" in model_file.read_model(keeper.path).concepts
     for _ in range(taught.get("/api/classes").json()["undoable"]):
         assert taught.post("/api/undo").status_code == 200
     assert labels(taught) == []
@@ -114,7 +114,7 @@ def test_before_anything_is_taught(client):
 
 def test_the_model_can_be_taken_away(taught):
     answer = taught.get("/api/model")
-    assert set(modelfile.loads(answer.content, "download").concepts) == {"red", "green"}
+    assert set(model_file.model_from_bytes(answer.content, "download").concepts) == {"red", "green"}
     assert answer.headers["content-disposition"] == "attachment; filename*=UTF-8''m"
 
 
@@ -166,7 +166,7 @@ def test_too_many_lessons_at_once(taught, keeper, monkeypatch):
 
 def test_a_fault_of_ours_is_said_and_logged(keeper, monkeypatch, caplog):
     monkeypatch.setattr(type(keeper.current.classifier), "study", lambda *_: 1 / 0)
-    with TestClient(app.create(keeper), "http://127.0.0.1:8000", raise_server_exceptions=False) as client:
+    with TestClient(app.create_app(keeper), "http://127.0.0.1:8000", raise_server_exceptions=False) as client:
         assert client.post("/api/learn", data={"label": "blue"}, files=files("blue", 1)).status_code == 500
         begun = client.post("/api/lessons", data={"label": "blue"}, files=files("blue", 1)).json()
         while (now := client.get(f"/api/lessons/{begun['id']}").json())["state"] == "looking":

@@ -2,10 +2,10 @@ import numpy as np
 import pytest
 
 from protoreplay.core.errors import UserError
-from protoreplay.photos import modelfile
-from protoreplay.photos.model import Model, checked_name, checked_names
+from protoreplay.photos import model_file
+from protoreplay.photos.photo_model import PhotoModel, checked_name, checked_names
 from protoreplay.prototypes.sums import Concept
-from tests.photos.test_modelfile import a_model
+from tests.photos.test_model_file import a_model
 
 
 def one(keys, seed=1):
@@ -13,7 +13,7 @@ def one(keys, seed=1):
 
 
 def test_merging_is_learning_everything_in_one():
-    start = Model("tiny", "f" * 64)
+    start = PhotoModel("tiny", "f" * 64)
     parts = [{"cat": one([1, 2, 3])}, {"dog": one([4, 5], 2), "cat": one([6], 3)}, {"cow": one([7], 4)}]
     a = start.learn(parts[0])
     b = start.learn(parts[1]).learn(parts[2])
@@ -26,11 +26,11 @@ def test_merging_is_learning_everything_in_one():
     with pytest.raises(UserError, match="2 photos of 'cat' are in both models and would count twice"):
         a.merge(start.learn({"cat": one([2, 3, 9])}))
     with pytest.raises(UserError, match="two encoders cannot be mixed"):
-        a.merge(Model("other", "e" * 64))
+        a.merge(PhotoModel("other", "e" * 64))
 
 
 def test_uniting_classes_is_learning_all_their_photos_as_one():
-    start = Model("tiny", "f" * 64)
+    start = PhotoModel("tiny", "f" * 64)
     parts = one([1, 2, 3]), one([4, 5], 2)
     model = start.learn({"cat": parts[0], "dog": one([9], 3)}).learn({"kitten": parts[1]})
     united = model.unite("kitten", "cat")
@@ -52,12 +52,12 @@ def test_forgetting_leaves_no_trace():
     model = a_model(names=("cat", "dog"))
     concept = Concept.of(np.random.default_rng(9).random((4, 6)), [901, 902, 903, 904], {901: b"SECRETJPEG"})
     taught = model.learn({secret: concept, "cow": one([77])})
-    content = modelfile.dumps(taught)
+    content = model_file.model_to_bytes(taught)
     traces = [secret.encode(), b"SECRETJPEG", concept.total.tobytes(), concept.squares.tobytes()]
     traces += [concept.sample[0].tobytes(), np.uint64(901).tobytes()]
     assert all(trace in content for trace in traces)
     forgotten = taught.forget(secret)
-    content = modelfile.dumps(forgotten)
+    content = model_file.model_to_bytes(forgotten)
     assert not any(trace in content for trace in traces)
     never = model.learn({"cow": one([77])})
     assert np.array_equal(forgotten.head.directions, never.head.directions)
@@ -72,7 +72,7 @@ def test_renaming_keeps_everything_else():
     renamed = model.rename("dog", "wolf/🐺")
     assert renamed.head.names == ("cat", "wolf/🐺")
     assert np.array_equal(renamed.head.directions, model.head.directions)
-    assert b"dog" not in modelfile.dumps(renamed)
+    assert b"dog" not in model_file.model_to_bytes(renamed)
     for old, new, message in (
         ("cat", "dog", "there is a class 'dog' already"),
         ("cow", "ox", r"unknown class 'cow'; known: cat, dog"),

@@ -4,7 +4,7 @@ import pytest
 
 from protoreplay import Classifier
 from protoreplay.core.errors import UserError
-from protoreplay.photos import modelfile
+from protoreplay.photos import model_file
 from tests.photos import fakes
 
 
@@ -21,7 +21,7 @@ def test_a_failed_change_leaves_everything(keeper, photos, monkeypatch):
         raise OSError("disk full")
 
     with monkeypatch.context() as patch:
-        patch.setattr(modelfile, "write_whole", full)
+        patch.setattr(model_file, "write_whole", full)
         for work in (lambda c: c.learn({"blue": photos["blue"]}), lambda c: c.undo()):
             with pytest.raises(OSError, match="disk full"):
                 keeper.change(work)
@@ -53,5 +53,5 @@ def test_changes_from_many_threads_are_all_made(keeper, photos):
         thread.start()
     for thread in threads:
         thread.join()
-    assert len(modelfile.load(keeper.path).concepts) == 6
+    assert len(model_file.read_model(keeper.path).concepts) == 6
     assert keeper.current.revision == 6

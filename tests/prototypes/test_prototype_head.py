@@ -39,7 +39,7 @@ def test_distances_are_the_weighted_ones(problem):
     expected = np.array([[((row - m.mean) ** 2 * weight).sum() for m in members] for row in x])
     assert np.allclose(from_centre[:, None] - nearness, expected, rtol=1e-4)
     centre = np.mean([m.mean for m in members], 0)
-    scores = head.familiarity(nearness, from_centre)
+    scores = head.familiarity_scores(nearness, from_centre)
     assert np.allclose(scores, 0.3 * ((x - centre) ** 2 * weight).sum(1) - expected.min(1), rtol=1e-3, atol=1e-3)
 
 
@@ -52,7 +52,7 @@ def test_left_out_is_as_if_it_had_not_been_learned(problem):
     x, rest = rows["class 2"][0], rows["class 2"][1:]
     centres = np.stack([m.mean for m in members])
     weight = head.weights(*head.shared_scatter(members))
-    distances, from_centre = head.left_out(members, centres, weight, x[None], np.array([2]))
+    distances, from_centre = head.left_out_distances(members, centres, weight, x[None], np.array([2]))
     without = concepts(rows | {"class 2": rest})
     fresh = [without[name] for name in names]
     weight = head.weights(*head.shared_scatter(fresh))
@@ -70,13 +70,13 @@ def test_refusals_and_probabilities_hold_on_new_photos(problem):
         fitted = head.fit(concepts(gaussians(random, means, 10, spread)))
         for k, rows in enumerate(gaussians(random, means, 40, spread).values()):
             nearness, from_centre = fitted.scores(rows)
-            refused.append(head.familiarity(nearness, from_centre) < fitted.threshold(0.1))
+            refused.append(head.familiarity_scores(nearness, from_centre) < fitted.threshold(0.1))
             probabilities = fitted.probabilities(nearness)
             gap.append(probabilities.max(1) - (probabilities.argmax(1) == k))
     assert 0.06 < np.mean(refused) < 0.14
     assert abs(np.mean(gap)) < 0.04
     far = fitted.scores(means[:1] + 40)
-    assert head.familiarity(*far) < fitted.threshold(0.01)
+    assert head.familiarity_scores(*far) < fitted.threshold(0.01)
 
 
 def test_few_photos_never_break_it():
