@@ -12,10 +12,11 @@ from PIL import Image
 
 from protoreplay import Classifier
 from protoreplay.encoders import pretrained
-from protoreplay.photos.answers import BATCH, answers
-from protoreplay.photos.embedding import EmbeddedPhoto, EmbeddingTimings, embed
+from protoreplay.photos.answers import BATCH, answer_batch
+from protoreplay.photos.embedding import EmbeddedPhoto, EmbeddingTimings, embed_photos
+from protoreplay.photos.photo_class import PhotoClass
 from protoreplay.photos.photo_model import PhotoModel
-from protoreplay.prototypes.sums import Concept, rooted
+from protoreplay.prototypes.sums import rooted
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # the eager network is the one that tests compare with
 from tests.encoders import efficientnet_twin
@@ -40,7 +41,7 @@ def against_eager(name: str, count: int = 64) -> None:
 
     best = {}
     for _ in range(ROUNDS):
-        for kind, action in (("eager", eager), ("ours", lambda: list(embed(fast, list(pixels))))):
+        for kind, action in (("eager", eager), ("ours", lambda: list(embed_photos(fast, list(pixels))))):
             wall, cpu = time.perf_counter(), time.process_time()
             action()
             speeds = (count / (time.perf_counter() - wall), count / (time.process_time() - cpu))
@@ -85,13 +86,13 @@ def many_classes(count: int = 10_000) -> None:
     fast = pretrained.open_encoder()
     random = np.random.default_rng(0)
     vectors = rooted(random.random((count, fast.width), dtype=np.float32))
-    taught = {f"{k:05}": Concept.of(vectors[k : k + 1], [k]) for k in range(count)}
+    taught = {f"{k:05}": PhotoClass.of(vectors[k : k + 1], [k]) for k in range(count)}
     model = PhotoModel(fast.name, fast.fingerprint).learn(taught)
     model.head.scores(vectors[:1])
     asked = [EmbeddedPhoto(str(k), k, row) for k, row in enumerate(random.random((256, fast.width), dtype=np.float32))]
     started = time.process_time()
     for start in range(0, len(asked), BATCH):
-        answers(asked[start : start + BATCH], model)
+        answer_batch(asked[start : start + BATCH], model)
     after = (time.process_time() - started) / len(asked)
     pixels = random.integers(0, 256, (4, 3, fast.size, fast.size), dtype=np.uint8)
     fast.embed(pixels)

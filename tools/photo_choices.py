@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from protoreplay import Classifier
 from protoreplay.data import cifar10, mini_imagenet, mnist
 from protoreplay.encoders import efficientnet, pretrained
-from protoreplay.photos.embedding import embed
+from protoreplay.photos.embedding import embed_photos
 from protoreplay.photos.feature_cache import FeatureCache
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # the network in PyTorch is the one that tests compare with
@@ -32,7 +32,7 @@ CHANNELS = 1280
 def features(images: list[np.ndarray]) -> np.ndarray:
     lite2 = pretrained.open_encoder("lite2")
     with FeatureCache(lite2.fingerprint) as cache:
-        return np.stack([one.features for one in embed(lite2, images, cache)]).astype(float)
+        return np.stack([one.features for one in embed_photos(lite2, images, cache)]).astype(float)
 
 
 def form(rows: np.ndarray, share: float, root: bool = True) -> np.ndarray:

@@ -208,7 +208,7 @@ def test_two_lessons_at_once_both_stay(tiny, tmp_path):
     assert [process.wait() for process in both] == [0, 0]
     for process in both:
         process.stderr.close()
-    assert sorted(model_file.read_model(tmp_path / "m").concepts) == ["blue", "red"]
+    assert sorted(model_file.read_model(tmp_path / "m").classes) == ["blue", "red"]
 
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
@@ -224,10 +224,10 @@ def test_killed_at_random_moments_leaves_the_old_or_the_new(tiny, tmp_path, mode
             from protoreplay.photos.classifier import Classifier
 
             classifier = Classifier.load(model, tiny, cache=False)
-            studied = classifier.study(fakes.pixels(lesson))
+            prepared = classifier.prepare(fakes.pixels(lesson))
             (tmp_path / "ready").touch()
             with model_file.model_lock(model, print):
-                classifier.teach(studied)
+                classifier.learn_prepared(prepared)
                 classifier.save(model)
             os._exit(0)
         while not (tmp_path / "ready").exists():
@@ -236,6 +236,6 @@ def test_killed_at_random_moments_leaves_the_old_or_the_new(tiny, tmp_path, mode
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
         (tmp_path / "ready").unlink()
-        names["new" if "yellow" in model_file.read_model(model).concepts else "old"] += 1
+        names["new" if "yellow" in model_file.read_model(model).classes else "old"] += 1
     assert sum(names.values()) == 20
     assert names["old"] > 0

@@ -1,8 +1,8 @@
 import numpy as np
 
 from protoreplay.photos import advice
+from protoreplay.photos.photo_class import PhotoClass
 from protoreplay.photos.photo_model import PhotoModel
-from protoreplay.prototypes.sums import Concept
 
 D = 30
 
@@ -11,7 +11,7 @@ def model(means, each=50, seed=0, spread=1.0):
     random = np.random.default_rng(seed)
     rows = {name: mean + spread * random.normal(size=(each, D)) for name, mean in means.items()}
     keys = iter(range(10**6))
-    taught = {name: Concept.of(some, [next(keys) for _ in some]) for name, some in rows.items()}
+    taught = {name: PhotoClass.of(some, [next(keys) for _ in some]) for name, some in rows.items()}
     return PhotoModel("tiny", "f").learn(taught), rows
 
 
@@ -48,7 +48,7 @@ def test_a_photo_in_the_wrong_folder_is_named():
     means = {"crow": 0 * direction, "swan": 12 * direction}
     taught, rows = model(means, each=10)
     strayed = rows["crow"][0] + 12 * direction
-    taught = taught.learn({"crow": Concept.of(strayed[None], [10**7])})
+    taught = taught.learn({"crow": PhotoClass.of(strayed[None], [10**7])})
     names = [f"crow/{i}.jpg" for i in range(10)] + ["crow/stray.jpg"]
     photos = {"crow": (names, np.vstack([rows["crow"], strayed])), "swan": (list("abcdefghij"), rows["swan"])}
     (found,) = advice.find_misplaced(taught, photos)

@@ -3,7 +3,7 @@ import json
 import pytest
 
 from protoreplay.core.errors import UserError
-from protoreplay.photos import bulk, model_file, output
+from protoreplay.photos import answer_formats, bulk, model_file
 from tests.photos import fakes
 
 
@@ -25,7 +25,7 @@ def test_answers_are_those_of_predict_in_order(taught, asked, tmp_path):
     assert [one["photo"] for one in found] == [str(path) for path in asked]
     assert [one.get("label") for one in found] == [answer.label for answer in answers]
     assert [one.get("error", "") for one in found] == [answer.error for answer in answers]
-    assert output.as_json(answers[0]) == lines(taught, asked, tmp_path / "work")[0]
+    assert answer_formats.answer_as_json(answers[0]) == lines(taught, asked, tmp_path / "work")[0]
 
 
 def test_what_is_done_is_not_done_again(taught, asked, tmp_path):

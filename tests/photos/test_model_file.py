@@ -9,8 +9,8 @@ import safetensors
 
 from protoreplay.core.errors import UserError
 from protoreplay.photos import model_file
+from protoreplay.photos.photo_class import PhotoClass
 from protoreplay.photos.photo_model import PhotoModel
-from protoreplay.prototypes.sums import Concept
 
 
 def a_model(keep=2, names=("cat", "dog 🐕")):
@@ -19,7 +19,7 @@ def a_model(keep=2, names=("cat", "dog 🐕")):
     for start, name in enumerate(names):
         keys = list(range(100 * start, 100 * start + 5))
         thumbnails = {key: b"jpeg" + bytes([key]) for key in keys}
-        model = model.learn({name: Concept.of(random.random((5, 6)), keys, thumbnails)})
+        model = model.learn({name: PhotoClass.of(random.random((5, 6)), keys, thumbnails)})
     return model
 
 
@@ -44,7 +44,7 @@ def test_it_comes_back_as_it_was(tmp_path):
     back = model_file.read_model(path)
     assert model_file.model_to_bytes(back) == path.read_bytes()
     assert back.history == model.history
-    assert back.concepts["dog 🐕"].thumbnails == model.concepts["dog 🐕"].thumbnails
+    assert back.classes["dog 🐕"].thumbnails == model.classes["dog 🐕"].thumbnails
     assert np.array_equal(back.head.directions, model.head.directions)
     assert back.head.calibration == model.head.calibration
     empty = PhotoModel("tiny", "f" * 64)
@@ -109,7 +109,7 @@ def test_missing_files_and_folders(tmp_path):
 def _add(path, number):
     with model_file.model_lock(path, lambda line: None):
         model = model_file.read_model(path)
-        model_file.write_model(model.learn({f"class {number}": Concept.of(np.ones((1, 6)), [number])}), path)
+        model_file.write_model(model.learn({f"class {number}": PhotoClass.of(np.ones((1, 6)), [number])}), path)
 
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
@@ -121,4 +121,4 @@ def test_many_writers_lose_nothing(tmp_path):
         worker.start()
     for worker in workers:
         worker.join()
-    assert len(model_file.read_model(path).concepts) == 6
+    assert len(model_file.read_model(path).classes) == 6
