@@ -1,6 +1,6 @@
 """Anything at all may come in: the answer is never a failure of ours.
 
-`PROTOREPLAY_MUTANTS=1000 pytest tests/serve/test_fuzz.py` sends more broken pictures.
+`PROTOREPLAY_MUTANTS=1000 pytest tests/photos/serve/test_fuzz.py` sends more broken pictures.
 """
 
 import io

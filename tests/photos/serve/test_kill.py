@@ -1,4 +1,4 @@
-"""The server killed while it learns. `PROTOREPLAY_KILLS=20 pytest tests/serve/test_kill.py` tries more often."""
+"""The server killed while it learns. `PROTOREPLAY_KILLS=20 pytest tests/photos/serve/test_kill.py` tries more often."""
 
 import os
 import random
