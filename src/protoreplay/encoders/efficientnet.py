@@ -36,7 +36,7 @@ FIRST_CHANNELS, CHANNELS, CLASSES = 32, 1280, 1000
 SOFTNESS, SHARE = 2.0, 0.1
 """Temperature of the probabilities among the features, and their weight; chosen on CIFAR-10's training images."""
 EPSILON = 1e-3
-"""Of batch normalisation."""
+"""What batch normalisation adds to variances."""
 
 Floats32 = npt.NDArray[np.float32]
 

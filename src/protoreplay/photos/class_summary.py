@@ -95,7 +95,7 @@ def summary_lines(model: PhotoModel) -> Iterator[str]:
 
 
 def event_line(event: ModelEvent) -> str:
-    """What was done when."""
+    """An event of a model's history in one line: when, what, and with which classes."""
     classes = ", ".join(f"{name} ({count})" for name, count in event["classes"].items())
     moment = time.strftime("%Y-%m-%d %H:%M", time.localtime(event["time"]))
     return f"{moment}  {event['action']}  {classes or 'a class that is gone'}"

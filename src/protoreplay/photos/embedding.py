@@ -63,7 +63,7 @@ class EmbeddingTimings:
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     def add(self, read: float = 0.0, forward: float = 0.0) -> None:
-        """From any thread."""
+        """Add seconds; may be called from many threads at once."""
         with self._lock:
             self.read += read
             self.forward += forward
@@ -110,7 +110,7 @@ def embed_photos(
 
 
 def available_cores() -> int:
-    """Of this process."""
+    """How many cores this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 

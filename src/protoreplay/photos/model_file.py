@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import filelock
 import numpy as np
 import numpy.typing as npt
 import safetensors
@@ -19,6 +18,7 @@ import safetensors.numpy
 
 from protoreplay.core.errors import UserError
 from protoreplay.core.files import write_whole
+from protoreplay.core.locks import held_lock
 from protoreplay.photos.photo_class import PhotoClass
 from protoreplay.photos.photo_model import PhotoModel
 from protoreplay.prototypes.prototype_head import HeadCalibration
@@ -99,13 +99,7 @@ def check_place(path: Path) -> None:
 def model_lock(path: Path, say: Callable[[str], None]) -> Iterator[None]:
     """Hold a model's file against other processes that change it; readers need no lock."""
     check_place(path)
-    lock = filelock.FileLock(path.with_name(f".{path.name}.lock"))
-    try:
-        held = lock.acquire(timeout=0)
-    except filelock.Timeout:
-        say(f"another process is changing {path}: waiting for it")
-        held = lock.acquire()
-    with held:
+    with held_lock(path.with_name(f".{path.name}.lock"), say, f"another process is changing {path}"):
         yield
 
 

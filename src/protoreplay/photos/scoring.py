@@ -43,7 +43,7 @@ class AnswerScore:
         return sum(abs(given - right) for _, given, right in self.calibration) / max(self.known, 1)
 
     def as_json(self) -> str:
-        """One object."""
+        """All counts and shares as one JSON object."""
         mistakes = [
             {"class": true, "answer": said, "photos": count} for (true, said), count in self.mistakes.most_common()
         ]
@@ -62,7 +62,7 @@ class AnswerScore:
         return json.dumps(about, ensure_ascii=False)
 
     def as_text(self) -> str:
-        """A few lines."""
+        """Shares, then a line for each class and for each of the ten most frequent mistakes."""
         lines = []
         if self.known:
             lines += [

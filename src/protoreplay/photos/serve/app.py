@@ -33,7 +33,7 @@ LessonId = Annotated[str, PathPart(max_length=64)]
 
 
 class ClassBody(BaseModel):
-    """Names a class."""
+    """The class that is meant."""
 
     label: str
 
@@ -196,7 +196,7 @@ def _teaching(lessons: Lessons) -> APIRouter:
 
     @api.delete("/lessons/{id}", status_code=204)
     def drop(id: LessonId) -> None:
-        """Do not learn it."""
+        """Drop a lesson without learning it."""
         lessons.drop(found(id))
 
     return api

@@ -99,7 +99,7 @@ class Lessons:
             self._all.pop(lesson.id, None)
 
     def close(self) -> None:
-        """Begin no more."""
+        """Look at no more photos; what is being looked at ends."""
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def _look(self, lesson: Lesson, photos: Sequence[bytes]) -> None:

@@ -32,7 +32,7 @@ class ModelRevision:
 
     @property
     def model(self) -> PhotoModel:
-        """What answers."""
+        """The model without its past."""
         return self.state.model
 
 
