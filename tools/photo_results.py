@@ -67,7 +67,7 @@ def cifar(root: Path) -> dict:
             command("learn", ten, shots / name, "--class", name)
             classifier = Classifier.load(ten)
             answers = [(n, list(classifier.predict(sorted((root / "test" / n).iterdir()), top=10))) for n in names[:2]]
-            known = set(classifier.model.concepts)
+            known = set(classifier.model.classes)
             right = sum(a.choices[0].label == n for n, some in answers for a in some if n in known)
             among_two = sum(best_of(a, names[:2]) == n for n, some in answers for a in some if n in known)
             total = sum(len(some) for n, some in answers if n in known)
@@ -161,7 +161,7 @@ def mini(root: Path) -> dict:
         command("learn", root / "model", root / f"call-{call}", "--encoder", "lite0", "--no-cache")
         calls.append(time.perf_counter() - started)
     score = json.loads(command("evaluate", root / "model", root / "test", "--format", "json"))
-    kept = sum(sum(c.bytes.values()) for c in Classifier.load(root / "model").model.concepts.values())
+    kept = sum(sum(c.stored_bytes().values()) for c in Classifier.load(root / "model").model.classes.values())
     about = {key: score[key] for key in ("accuracy", "refused", "calibration_error", "photos")}
     return about | {"seconds_of_calls": calls, "bytes_kept": kept, "file_bytes": (root / "model").stat().st_size}
 
@@ -211,7 +211,7 @@ def kill(root: Path) -> dict:
         process.wait()
         seconds = seconds or time.perf_counter() - started
         if number:
-            found["new" if "dog" in Classifier.load(root / "m").model.concepts else "old"] += 1
+            found["new" if "dog" in Classifier.load(root / "m").model.classes else "old"] += 1
     return {**found, "seconds_of_one": seconds}
 
 

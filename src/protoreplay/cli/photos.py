@@ -14,7 +14,8 @@ from protoreplay.core.errors import UserError
 
 if TYPE_CHECKING:
     from protoreplay.core.item_progress import ItemProgress
-    from protoreplay.photos.classifier import Classifier, TeachingReport
+    from protoreplay.photos.classifier import Classifier
+    from protoreplay.photos.teaching import TeachingReport
 
 photos_app = typer.Typer()
 
@@ -37,8 +38,8 @@ Unknown = Annotated[
 NoCache = Annotated[bool, typer.Option("--no-cache", help="Neither look up nor remember features of photos.")]
 
 
-@photos_app.command()
-def learn(
+@photos_app.command("learn")
+def learn_photos(
     path: ModelFile,
     folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="A sub-folder of photos per class.")],
     only: Annotated[
@@ -50,28 +51,28 @@ def learn(
     no_cache: NoCache = False,
 ) -> None:
     """Teach the photos of a folder: new classes are added, known ones refined. MODEL is made if it is not there."""
-    from protoreplay.photos import listing, modelfile
+    from protoreplay.photos import model_file, photo_paths
 
-    modelfile.check_place(path)
-    photos = listing.classes(folder, only)
+    model_file.check_place(path)
+    photos = photo_paths.photos_by_class(folder, only)
     classifier = open_classifier(path, encoder, not no_cache)
     classifier.configure(unknown, keep)
     total = sum(map(len, photos.values()))
     with _photos_done(total) as (progress, tell):
-        lesson = classifier.study(photos, tell)
-        with modelfile.locked(path, progress.say):
+        prepared = classifier.prepare(photos, tell)
+        with model_file.model_lock(path, progress.say):
             if path.exists():  # somebody else may have taught it in the meantime
-                classifier.replace(modelfile.load(path))
+                classifier.replace(model_file.read_model(path))
                 classifier.configure(unknown, keep)
-            report = classifier.teach(lesson)
+            report = classifier.learn_prepared(prepared)
             classifier.save(path)
     _print_report(report)
-    count = len(classifier.model.concepts)
+    count = len(classifier.model.classes)
     print(f"{path}: {count} {'class' if count == 1 else 'classes'}, {path.stat().st_size / 1e6:.1f} MB")
 
 
-@photos_app.command()
-def predict(
+@photos_app.command("predict")
+def predict_photos(
     path: ModelFile,
     photos: Annotated[list[Path] | None, typer.Argument(metavar="PATH...", help="Photos, or folders of them.")] = None,
     listed: Annotated[
@@ -89,10 +90,10 @@ def predict(
 ) -> None:
     """Say what each photo shows, or "I do not know"; answers come as they are found, in order."""
     from protoreplay.core.errors import unknown_name
-    from protoreplay.photos import listing, output
+    from protoreplay.photos import answer_formats, photo_paths
 
-    if format not in output.FORMATS:
-        raise unknown_name("format", format, output.FORMATS)
+    if format not in answer_formats.ANSWER_FORMATS:
+        raise unknown_name("format", format, answer_formats.ANSWER_FORMATS)
     if engine not in ("local", "ray"):
         raise unknown_name("engine", engine, ["local", "ray"])
     if engine == "ray" and not work:
@@ -101,42 +102,42 @@ def predict(
         raise UserError("give photos, folders, or --list FILE")
     classifier = open_classifier(path, encoder, not no_cache, must_exist=True)
     classifier.configure(unknown)
-    everything = listing.photos([*(photos or []), *(listing.listed(listed) if listed else [])])
-    if format in output.HEADERS:
-        _print(output.HEADERS[format])
+    everything = photo_paths.walk_photos([*(photos or []), *(photo_paths.paths_in_list(listed) if listed else [])])
+    if format in answer_formats.ANSWER_HEADERS:
+        _print(answer_formats.ANSWER_HEADERS[format])
     if work:
         _bulk(classifier, everything, work, format, engine, address)
     else:
-        _stream(classifier, everything, output.FORMATS[format])
+        _stream(classifier, everything, answer_formats.ANSWER_FORMATS[format])
 
 
-@photos_app.command()
-def show(
+@photos_app.command("show")
+def show_model(
     path: ModelFile,
     history: Annotated[bool, typer.Option("--history", help="Also what was done when.")] = False,
 ) -> None:
-    """Print the ledger: of each class what was seen and is kept, how spread out it is, what it is confused with."""
-    from protoreplay.photos import ledger, modelfile
+    """Print the classes: of each what was seen and is kept, how spread out it is, what it is confused with."""
+    from protoreplay.photos import class_summary, model_file
 
-    model = modelfile.load(path)
-    for line in ledger.lines(model):
+    model = model_file.read_model(path)
+    for line in class_summary.summary_lines(model):
         print(line)
     if history:
         print()
         for event in model.history:
-            print(ledger.event_line(event))
+            print(class_summary.event_line(event))
 
 
-@photos_app.command()
-def forget(path: ModelFile, name: Annotated[str, typer.Argument(metavar="CLASS")]) -> None:
+@photos_app.command("forget")
+def forget_class(path: ModelFile, name: Annotated[str, typer.Argument(metavar="CLASS")]) -> None:
     """Remove every trace of a class, from the model and from the cache of features."""
     with _changing(path) as classifier:
         classifier.forget(name)
     print(f"{path}: forgot '{name}'")
 
 
-@photos_app.command()
-def rename(
+@photos_app.command("rename")
+def rename_class(
     path: ModelFile,
     old: Annotated[str, typer.Argument(metavar="OLD")],
     new: Annotated[str, typer.Argument(metavar="NEW")],
@@ -147,24 +148,24 @@ def rename(
     print(f"{path}: '{old}' is '{new}' now")
 
 
-@photos_app.command()
-def merge(
+@photos_app.command("merge")
+def merge_models(
     models: Annotated[list[Path], typer.Argument(metavar="MODEL...", help="Models of one encoder.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="The model to write.")],
 ) -> None:
     """Put models together: the same as learning all their photos in one."""
     from functools import reduce
 
-    from protoreplay.photos import modelfile
+    from protoreplay.photos import model_file
 
-    merged = reduce(lambda one, other: one.merge(other), map(modelfile.load, models))
-    with modelfile.locked(output, _to_stderr):
-        modelfile.save(merged, output)
-    print(f"{output}: {len(merged.concepts)} classes")
+    merged = reduce(lambda one, other: one.merge(other), map(model_file.read_model, models))
+    with model_file.model_lock(output, _to_stderr):
+        model_file.write_model(merged, output)
+    print(f"{output}: {len(merged.classes)} classes")
 
 
-@photos_app.command()
-def evaluate(
+@photos_app.command("evaluate")
+def evaluate_model(
     path: ModelFile,
     folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="A sub-folder of photos per class.")],
     unknown: Unknown = None,
@@ -177,20 +178,20 @@ def evaluate(
     Sub-folders whose name is no class of the model are photos of none: the right answer to them is "I do not know".
     """
     from protoreplay.core.errors import unknown_name
-    from protoreplay.photos import listing, scoring
+    from protoreplay.photos import photo_paths, scoring
 
     if format not in ("text", "json"):
         raise unknown_name("format", format, ["text", "json"])
-    photos = listing.classes(folder)
+    photos = photo_paths.photos_by_class(folder)
     classifier = open_classifier(path, encoder, not no_cache, must_exist=True)
     classifier.configure(unknown)
     with _photos_done(sum(map(len, photos.values()))) as (progress, tell):
-        result = scoring.evaluate(classifier.predict, classifier.model.concepts, photos, tell, progress.say)
+        result = scoring.score_answers(classifier.predict, classifier.model.classes, photos, tell, progress.say)
     print(result.as_json() if format == "json" else result.as_text())
 
 
-@photos_app.command()
-def export(
+@photos_app.command("export")
+def export_model(
     path: ModelFile,
     output: Annotated[Path, typer.Option("--output", "-o", help="The ONNX file to write.")],
     encoder: EncoderName = None,
@@ -201,26 +202,26 @@ def export(
 
     classifier = open_classifier(path, encoder, cache=False, must_exist=True)
     write_whole(output, to_onnx(classifier.model, classifier.encoder))
-    print(f"{output}: {len(classifier.model.concepts)} classes, {output.stat().st_size / 1e6:.1f} MB")
+    print(f"{output}: {len(classifier.model.classes)} classes, {output.stat().st_size / 1e6:.1f} MB")
 
 
 def open_classifier(path: Path, encoder: str | None, cache: bool, must_exist: bool = False) -> "Classifier":
     """The classifier of a file, or a new one."""
-    from protoreplay.encoders.pretrained import DEFAULT
+    from protoreplay.encoders.pretrained import DEFAULT_ENCODER
     from protoreplay.photos.classifier import Classifier
 
     # Pillow warns of what it can live with; what it cannot live with is an error.
     warnings.filterwarnings("ignore", module=r"PIL\.")
     if must_exist or path.exists():
         return Classifier.load(path, encoder, cache)
-    return Classifier(encoder or DEFAULT, cache=cache)
+    return Classifier(encoder or DEFAULT_ENCODER, cache=cache)
 
 
 @contextmanager
 def _changing(path: Path) -> "Iterator[Classifier]":
-    from protoreplay.photos import modelfile
+    from protoreplay.photos import model_file
 
-    with modelfile.locked(path, _to_stderr):
+    with model_file.model_lock(path, _to_stderr):
         classifier = open_classifier(path, None, cache=True, must_exist=True)
         yield classifier
         classifier.save(path)
@@ -256,11 +257,11 @@ def _stream(classifier: "Classifier", photos: Iterable[Path], line: "Callable[..
 def _bulk(
     classifier: "Classifier", photos: Iterable[Path], work: Path, format: str, engine: str, address: str | None
 ) -> None:
-    from protoreplay.photos import bulk, modelfile
+    from protoreplay.photos import bulk, model_file
 
     files = list(photos)
-    run = bulk.on_ray(address) if engine == "ray" else bulk.here
-    content = modelfile.dumps(classifier.model)
+    run = bulk.answer_on_ray(address) if engine == "ray" else bulk.answer_in_this_process
+    content = model_file.model_to_bytes(classifier.model)
     with _photos_done(len(files)) as (_, tell):
         for line in bulk.answer_all(content, classifier.encoder.name, files, work, format, run, tell):
             _print(line)

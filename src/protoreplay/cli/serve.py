@@ -13,8 +13,8 @@ NEW_KEEP = 8
 """Thumbnails of a class that a new model keeps: a page without pictures would be hard to read."""
 
 
-@serve_app.command()
-def serve(
+@serve_app.command("serve")
+def serve_model(
     path: ModelFile,
     host: Annotated[str, typer.Option(help="Another than this machine's own needs a token.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")] = 8000,
@@ -45,19 +45,19 @@ def serve(
         from protoreplay.photos.serve import app, listening
     except ModuleNotFoundError as error:
         raise UserError(f"`serve` needs {error.name}: pip install 'protoreplay[serve]'") from None
-    from protoreplay.photos import modelfile
+    from protoreplay.photos import model_file
     from protoreplay.photos.serve.served_model import ServedModel
 
-    modelfile.check_place(path)
+    model_file.check_place(path)
     is_new = not path.exists()
     classifier = open_classifier(path, encoder, cache=False)
     classifier.configure(unknown, NEW_KEEP if is_new and keep is None else keep)
     if is_new:
-        with modelfile.locked(path, print):
+        with model_file.model_lock(path, print):
             classifier.save(path)
     token = listening.checked_token(host, token)
-    with listening.bound(host, port) as socket:
-        print(f"{path}: {listening.address(host, socket, token)}  (Ctrl-C stops)", flush=True)
-        application = app.create(ServedModel(path, classifier), host, token)
+    with listening.listening_socket(host, port) as socket:
+        print(f"{path}: {listening.page_address(host, socket, token)}  (Ctrl-C stops)", flush=True)
+        application = app.create_app(ServedModel(path, classifier.encoder, classifier.model), host, token)
         config = uvicorn.Config(application, log_level="warning", server_header=False, proxy_headers=False)
         uvicorn.Server(config).run(sockets=[socket])

@@ -19,7 +19,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import filelock
 import platformdirs
 import safetensors
 import safetensors.torch
@@ -27,6 +26,7 @@ from torch import Tensor
 
 from protoreplay.core.errors import UserError
 from protoreplay.core.files import move_into_place
+from protoreplay.core.locks import held_lock
 from protoreplay.data.images import Dataset, ImageSet
 
 FORMAT = 1
@@ -120,13 +120,7 @@ class CacheFile:
         place = self.path.parent
         try:
             place.mkdir(parents=True, exist_ok=True)
-            lock = filelock.FileLock(place / f".{self.name}.lock")
-            try:
-                held = lock.acquire(timeout=0)
-            except filelock.Timeout:
-                say(f"another process is at work on {self.name}: waiting for it")
-                held = lock.acquire()
-            with held:
+            with held_lock(place / f".{self.name}.lock", say, f"another process is at work on {self.name}"):
                 for leftover in place.glob(f".{self.name}.*.tmp"):
                     shutil.rmtree(leftover)
                 with tempfile.TemporaryDirectory(prefix=f".{self.name}.", suffix=".tmp", dir=place) as work:

@@ -17,6 +17,7 @@ from typing import Self
 import numpy as np
 
 from protoreplay.encoders.pretrained import Features, folder
+from protoreplay.prototypes.sums import Keys
 
 LIMIT = 500_000_000
 """Bytes of features, about 50,000 photos of the default encoder."""
@@ -35,7 +36,6 @@ class FeatureCache:
     """
 
     def __init__(self, fingerprint: str, path: Path | None = None, limit: int = LIMIT) -> None:
-        """Open the file, or make it."""
         self.fingerprint, self.limit = fingerprint, limit
         self.path = path or folder() / "features.sqlite"
         self._lock = threading.Lock()
@@ -44,11 +44,9 @@ class FeatureCache:
         self._database = self._open()
 
     def __enter__(self) -> Self:
-        """Itself."""
         return self
 
     def __exit__(self, *error: object) -> None:
-        """Write and close."""
         self.flush()
         if self._database:
             self._database.close()
@@ -139,3 +137,9 @@ class FeatureCache:
         for path in (self.path, *self.path.parent.glob(f"{self.path.name}-*")):
             with contextlib.suppress(OSError):
                 path.unlink()
+
+
+def discard_features(keys: Keys) -> None:
+    """Remove photos, known by the first eight bytes of their SHA-256 as numbers, under every encoder, from the disk."""
+    with FeatureCache("") as cache:
+        cache.discard(int(key).to_bytes(8, "big") for key in keys)

@@ -7,7 +7,7 @@ from pathlib import Path
 from protoreplay.core.errors import UserError
 
 
-def classes(folder: Path, name: str | None = None) -> dict[str, list[Path]]:
+def photos_by_class(folder: Path, name: str | None = None) -> dict[str, list[Path]]:
     """Photos by class: of the sub-folders, or, with a `name`, of the folder itself. Hidden files are passed over."""
     if not folder.is_dir():
         raise UserError(f"{folder} is not a folder: give one with a sub-folder of photos per class")
@@ -22,16 +22,16 @@ def classes(folder: Path, name: str | None = None) -> dict[str, list[Path]]:
     return {entry.name: _filled(entry) for entry in folders}
 
 
-def photos(paths: Iterable[Path]) -> Iterator[Path]:
+def walk_photos(paths: Iterable[Path]) -> Iterator[Path]:
     """Files as they are given; of folders, all files in them and below, in the order of names."""
     for path in paths:
         if path.is_dir():
-            yield from photos(_visible(path))
+            yield from walk_photos(_visible(path))
         else:
             yield path
 
 
-def listed(path: Path) -> Iterator[Path]:
+def paths_in_list(path: Path) -> Iterator[Path]:
     """The paths in a file, one a line; of `-`, on standard input. Empty lines are passed over."""
     if str(path) == "-":
         yield from _lines(sys.stdin)

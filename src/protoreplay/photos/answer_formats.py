@@ -10,7 +10,7 @@ from protoreplay.photos.answers import Answer
 COLUMNS = ("photo", "label", "probability", "nearest", "familiarity", "error")
 
 
-def as_text(answer: Answer) -> str:
+def answer_as_text(answer: Answer) -> str:
     """`photo: class 93 %`."""
     if answer.error:
         return f"{answer.photo}: {answer.error}"
@@ -19,7 +19,7 @@ def as_text(answer: Answer) -> str:
     return f"{answer.photo}: {nearest if answer.label is not None else f'I do not know (nearest: {nearest})'}"
 
 
-def as_csv(answer: Answer) -> str:
+def answer_as_csv(answer: Answer) -> str:
     """The values of `COLUMNS`; `label` is empty for "I don't know", `nearest` is not."""
     best = answer.choices[0] if answer.choices else None
     line = io.StringIO()
@@ -28,7 +28,7 @@ def as_csv(answer: Answer) -> str:
     return line.getvalue()
 
 
-def as_json(answer: Answer) -> str:
+def answer_as_json(answer: Answer) -> str:
     """All that an answer holds; `label` is null for "I don't know"."""
     if answer.error:
         return json.dumps({"photo": answer.photo, "error": answer.error})
@@ -45,5 +45,9 @@ def _short(number: float) -> float:
     return float(f"{number:.5g}")
 
 
-FORMATS: dict[str, Callable[[Answer], str]] = {"text": as_text, "csv": as_csv, "json": as_json}
-HEADERS = {"csv": ",".join(COLUMNS)}
+ANSWER_FORMATS: dict[str, Callable[[Answer], str]] = {
+    "text": answer_as_text,
+    "csv": answer_as_csv,
+    "json": answer_as_json,
+}
+ANSWER_HEADERS = {"csv": ",".join(COLUMNS)}

@@ -1,4 +1,4 @@
-"""Answers from concepts: distances weighted by variances that all classes share, calibrated by leaving photos out.
+"""Answers from prototypes: distances weighted by variances that all classes share, calibrated by leaving photos out.
 
 Prototypes are compared in one metric, each dimension weighted by the inverse of its variance within classes, which is
 shrunk towards the mean over dimensions: per-class variances of ten photos are too uncertain to answer with.
@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import threadpoolctl
 
-from protoreplay.prototypes.sums import Concept, Floats
+from protoreplay.prototypes.sums import ClassSums, Floats
 
 Singles = npt.NDArray[np.float32]
 
@@ -33,7 +33,7 @@ EXACT_LIMIT = 300
 """Degrees of freedom from which one photo no longer changes the shared variances."""
 
 
-class Calibration(NamedTuple):
+class HeadCalibration(NamedTuple):
     """What leaving out one taught photo at a time says.
 
     Attributes:
@@ -50,7 +50,7 @@ class Calibration(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Head:
+class PrototypeHead:
     """All that answering needs: K classes, D features.
 
     Attributes:
@@ -67,7 +67,7 @@ class Head:
     weight: Singles
     directions: Singles
     offsets: Singles
-    calibration: Calibration
+    calibration: HeadCalibration
 
     def scores(self, features: npt.NDArray[np.floating]) -> tuple[Singles, Singles]:
         """For features N x D: twice the log-likelihoods up to a number for each photo, N x K, and distances from the
@@ -81,7 +81,7 @@ class Head:
 
     def probabilities(self, nearness: Singles) -> Singles:
         """N x K, calibrated: of photos given 80 %, about 80 % are right."""
-        return softmax(nearness, 2 * self.calibration.temperature)
+        return scaled_softmax(nearness, 2 * self.calibration.temperature)
 
     def threshold(self, false_alarms: float) -> float:
         """The familiarity below which a photo is refused, so that this share of photos of known classes is."""
@@ -102,12 +102,12 @@ def _libraries() -> threadpoolctl.ThreadpoolController:
     return threadpoolctl.ThreadpoolController()
 
 
-def familiarity(nearness: Singles | Floats, from_centre: Singles | Floats) -> npt.NDArray[np.floating]:
+def familiarity_scores(nearness: Singles | Floats, from_centre: Singles | Floats) -> npt.NDArray[np.floating]:
     """N: minus the squared distance from the nearest class, plus the part of that from the centre that is forgiven."""
     return nearness.max(1) - (1 - BACKGROUND) * from_centre  # type: ignore[no-any-return]
 
 
-def softmax(scores: Singles, scale: float) -> Singles:
+def scaled_softmax(scores: Singles, scale: float) -> Singles:
     """Of `scores / scale` over the last axis."""
     # In one piece of memory: with thousands of classes, fresh memory takes longer than the arithmetic.
     scores = scores - scores.max(-1, keepdims=True)
@@ -117,20 +117,20 @@ def softmax(scores: Singles, scale: float) -> Singles:
     return scores
 
 
-def fit(concepts: Mapping[str, Concept], calibration: Calibration | None = None) -> Head:
-    """The head of at least one concept; in the order of names, so that it does not depend on the order of learning."""
-    names = tuple(sorted(concepts))
-    members = [concepts[name] for name in names]
+def fit_head(classes: Mapping[str, ClassSums], calibration: HeadCalibration | None = None) -> PrototypeHead:
+    """The head of at least one class; in the order of names, so that it does not depend on the order of learning."""
+    names = tuple(sorted(classes))
+    members = [classes[name] for name in names]
     means = np.stack([member.mean for member in members])
-    weight = weights(*shared_scatter(members))
+    weight = dimension_weights(*shared_scatter(members))
     centre = means.mean(0)
     if calibration is None:
-        calibration = calibrate(members, means, weight)
+        calibration = leave_one_out_calibration(members, means, weight)
     seen = means - centre
     directions = seen * weight
     offsets = (seen * directions).sum(1)
     single = np.float32
-    return Head(
+    return PrototypeHead(
         names,
         centre.astype(single),
         weight.astype(single),
@@ -140,7 +140,7 @@ def fit(concepts: Mapping[str, Concept], calibration: Calibration | None = None)
     )
 
 
-def shared_scatter(members: Sequence[Concept]) -> tuple[Floats, int]:
+def shared_scatter(members: Sequence[ClassSums]) -> tuple[Floats, int]:
     """Sum of scatters, D, and its degrees of freedom."""
     scatter = np.zeros_like(members[0].total)
     for member in members:
@@ -148,7 +148,7 @@ def shared_scatter(members: Sequence[Concept]) -> tuple[Floats, int]:
     return scatter, sum(member.count for member in members) - len(members)
 
 
-def weights(scatter: Floats, freedom: int | Floats) -> Floats:
+def dimension_weights(scatter: Floats, freedom: int | Floats) -> Floats:
     """Inverse shrunk variances of scatters ... x D; all alike where nothing has varied yet."""
     variance = scatter / np.maximum(freedom, 1)
     level = variance.mean(-1, keepdims=True)
@@ -157,28 +157,28 @@ def weights(scatter: Floats, freedom: int | Floats) -> Floats:
     return 1 / (variance + SHRINKAGE * level)  # type: ignore[no-any-return]
 
 
-def calibrate(members: Sequence[Concept], means: Floats, weight: Floats) -> Calibration:
+def leave_one_out_calibration(members: Sequence[ClassSums], means: Floats, weight: Floats) -> HeadCalibration:
     """From the sampled photos of classes of at least two, each left out of its class and of the shared variances."""
     owners = np.repeat(np.arange(len(members)), [len(m.sample) if m.count > 1 else 0 for m in members])
     if not len(owners):
-        return Calibration(len(weight) / TYPICAL_RATIO, float(len(weight)), 0.0, 0.0)
+        return HeadCalibration(len(weight) / TYPICAL_RATIO, float(len(weight)), 0.0, 0.0)
     samples = np.concatenate([m.sample for m in members if m.count > 1]).astype(np.float64)
-    distances, from_centre = left_out(members, means, weight, samples, owners)
+    distances, from_centre = left_out_distances(members, means, weight, samples, owners)
     own = distances[np.arange(len(owners)), owners]
     typical = max(float(np.median(own)), 1e-9)
     temperature = _temperature(distances, owners, typical / TYPICAL_RATIO)
-    scores = familiarity(-distances + from_centre[:, None], from_centre)
+    scores = familiarity_scores(-distances + from_centre[:, None], from_centre)
     spread = float(scores.std(ddof=1)) if len(scores) > 2 else 0.0
-    return Calibration(temperature, typical, float(scores.mean()), spread)
+    return HeadCalibration(temperature, typical, float(scores.mean()), spread)
 
 
-def left_out(
-    members: Sequence[Concept], means: Floats, weight: Floats, samples: Floats, owners: npt.NDArray[np.int64]
+def left_out_distances(
+    members: Sequence[ClassSums], means: Floats, weight: Floats, samples: Floats, owners: npt.NDArray[np.int64]
 ) -> tuple[Floats, Floats]:
     """Squared distances of photos from all means, N x K, and from the centre, N, as if they had not been learned.
 
     Args:
-        members: the concepts, K.
+        members: the classes, K.
         means: K x D.
         weight: of each dimension, D.
         samples: features of learned photos, N x D.
@@ -189,7 +189,7 @@ def left_out(
     centre = means.mean(0)
     seen, offset = samples - centre, samples - means[owners]
     if 1 < freedom < EXACT_LIMIT:
-        weight = weights(np.maximum(scatter - counts / (counts - 1) * np.square(offset), 0), freedom - 1)
+        weight = dimension_weights(np.maximum(scatter - counts / (counts - 1) * np.square(offset), 0), freedom - 1)
     around = means - centre
     weighted = seen * weight
     distances = (weighted * seen).sum(1, keepdims=True) - 2 * weighted @ around.T
@@ -206,6 +206,8 @@ def _temperature(distances: Floats, owners: npt.NDArray[np.int64], typical: floa
     """The temperature under which the photos' own classes are the likeliest, drawn to the typical one.
 
     The penalised loss has one minimum in the logarithm of the temperature on the range tried, found by golden section.
+    Written out, although `scipy.optimize.minimize_scalar` has it: with SciPy 1.17 importing `scipy.optimize` took 0.43 s
+    (best of five, after NumPy's own 0.25 s), and every command that answers one photo would wait for it.
     """
     rows = np.arange(len(owners))
 

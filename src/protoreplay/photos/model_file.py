@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import filelock
 import numpy as np
 import numpy.typing as npt
 import safetensors
@@ -19,9 +18,11 @@ import safetensors.numpy
 
 from protoreplay.core.errors import UserError
 from protoreplay.core.files import write_whole
-from protoreplay.photos.model import Model
-from protoreplay.prototypes.classifier import Calibration
-from protoreplay.prototypes.sums import Concept
+from protoreplay.core.locks import held_lock
+from protoreplay.photos.photo_class import PhotoClass
+from protoreplay.photos.photo_model import PhotoModel
+from protoreplay.prototypes.prototype_head import HeadCalibration
+from protoreplay.prototypes.sums import ClassSums
 
 FORMAT = 1
 """Raised when older programs could no longer read what is written. What a file of an older one lacks has a default."""
@@ -29,21 +30,21 @@ FORMAT = 1
 Arrays = dict[str, npt.NDArray[Any]]
 
 
-def save(model: Model, path: Path) -> None:
+def write_model(model: PhotoModel, path: Path) -> None:
     """Replace the file by this model, whole or not at all."""
-    write_whole(path, dumps(model))
+    write_whole(path, model_to_bytes(model))
 
 
-def dumps(model: Model) -> bytes:
+def model_to_bytes(model: PhotoModel) -> bytes:
     """The file's bytes; the same model gives the same."""
-    model = model.settled()
+    model = model.calibrated()
     arrays = _arrays(model)
     about = {
         "format": FORMAT,
         "encoder": {"name": model.encoder, "fingerprint": model.fingerprint, "width": model.width},
         "unknown": model.unknown,
         "keep": model.keep,
-        "classes": {name: model.concepts[name].count for name in sorted(model.concepts)},
+        "classes": {name: model.classes[name].count for name in sorted(model.classes)},
         "calibration": model.calibration and model.calibration._asdict(),
         "history": model.history,
         "sha256": {key: _digest(array) for key, array in sorted(arrays.items())},
@@ -54,7 +55,7 @@ def dumps(model: Model) -> bytes:
     return safetensors.numpy.save(arrays, {"protoreplay": f"{digest} {text}"})
 
 
-def load(path: Path) -> Model:
+def read_model(path: Path) -> PhotoModel:
     """The model of a file; a `UserError` of one line for what is not there, not ours, damaged, or too new."""
     try:
         content = path.read_bytes()
@@ -62,10 +63,10 @@ def load(path: Path) -> Model:
         raise UserError(f"{path} does not exist: `protoreplay learn {path} FOLDER` makes it") from None
     except IsADirectoryError:
         raise UserError(f"{path} is a folder: give the model's file") from None
-    return loads(content, str(path))
+    return model_from_bytes(content, str(path))
 
 
-def loads(content: bytes, name: str) -> Model:
+def model_from_bytes(content: bytes, name: str) -> PhotoModel:
     """The model of a file's bytes; `name` is for messages."""
     try:
         arrays = safetensors.numpy.load(content)
@@ -95,21 +96,16 @@ def check_place(path: Path) -> None:
 
 
 @contextlib.contextmanager
-def locked(path: Path, say: Callable[[str], None]) -> Iterator[None]:
+def model_lock(path: Path, say: Callable[[str], None]) -> Iterator[None]:
     """Hold a model's file against other processes that change it; readers need no lock."""
     check_place(path)
-    lock = filelock.FileLock(path.with_name(f".{path.name}.lock"))
-    try:
-        held = lock.acquire(timeout=0)
-    except filelock.Timeout:
-        say(f"another process is changing {path}: waiting for it")
-        held = lock.acquire()
-    with held:
+    with held_lock(path.with_name(f".{path.name}.lock"), say, f"another process is changing {path}"):
         yield
 
 
-def _arrays(model: Model) -> Arrays:
-    members = [model.concepts[name] for name in sorted(model.concepts)]
+def _arrays(model: PhotoModel) -> Arrays:
+    members = [model.classes[name] for name in sorted(model.classes)]
+    sums = [member.sums for member in members]
     pictures = [(key, member.thumbnails[key]) for member in members for key in sorted(member.thumbnails)]
     empty = np.zeros((0, model.width))
 
@@ -117,12 +113,12 @@ def _arrays(model: Model) -> Arrays:
         return np.cumsum(np.array(lengths, np.int64), dtype=np.int64)
 
     return {
-        "total": np.stack([m.total for m in members]) if members else empty,
-        "squares": np.stack([m.squares for m in members]) if members else empty,
+        "total": np.stack([s.total for s in sums]) if members else empty,
+        "squares": np.stack([s.squares for s in sums]) if members else empty,
         "seen": np.concatenate([m.seen for m in members] or [np.zeros(0, np.uint64)]),
-        "sample": np.concatenate([m.sample for m in members] or [empty.astype(np.float16)]),
-        "sample_keys": np.concatenate([m.sample_keys for m in members] or [np.zeros(0, np.uint64)]),
-        "sample_ends": ends([len(m.sample) for m in members]),
+        "sample": np.concatenate([s.sample for s in sums] or [empty.astype(np.float16)]),
+        "sample_keys": np.concatenate([s.sample_keys for s in sums] or [np.zeros(0, np.uint64)]),
+        "sample_ends": ends([len(s.sample) for s in sums]),
         "thumbnails": np.frombuffer(b"".join(picture for _, picture in pictures), np.uint8),
         "thumbnail_ends": ends([len(picture) for _, picture in pictures]),
         "thumbnail_keys": np.array([key for key, _ in pictures], np.uint64),
@@ -130,27 +126,28 @@ def _arrays(model: Model) -> Arrays:
     }
 
 
-def _model(about: Mapping[str, Any], arrays: Arrays) -> Model:
+def _model(about: Mapping[str, Any], arrays: Arrays) -> PhotoModel:
     counts: dict[str, int] = about["classes"]
     seen = np.split(arrays["seen"], np.cumsum(list(counts.values()), dtype=np.int64)[:-1])
     samples, sample_keys = (np.split(arrays[key], arrays["sample_ends"][:-1]) for key in ("sample", "sample_keys"))
     pictures = np.split(arrays["thumbnails"], arrays["thumbnail_ends"][:-1])
     owned = np.split(np.arange(len(arrays["thumbnail_keys"])), arrays["thumbnail_owner_ends"][:-1])
-    concepts = {}
+    classes = {}
     for row, (name, count) in enumerate(counts.items()):
         thumbnails = {int(arrays["thumbnail_keys"][i]): pictures[i].tobytes() for i in owned[row]}
         total, squares = arrays["total"][row], arrays["squares"][row]
-        concepts[name] = Concept(count, total, squares, seen[row], sample_keys[row], samples[row], thumbnails)
+        sums = ClassSums(count, total, squares, sample_keys[row], samples[row])
+        classes[name] = PhotoClass(sums, seen[row], thumbnails)
     calibration = about.get("calibration")
-    return Model(
+    return PhotoModel(
         about["encoder"]["name"],
         about["encoder"]["fingerprint"],
         about["encoder"]["width"],
         about.get("unknown", 0.05),
         about.get("keep", 0),
-        concepts,
+        classes,
         tuple(about.get("history", ())),
-        Calibration(**calibration) if calibration else None,
+        HeadCalibration(**calibration) if calibration else None,
     )
 
 

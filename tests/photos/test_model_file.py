@@ -8,18 +8,18 @@ import pytest
 import safetensors
 
 from protoreplay.core.errors import UserError
-from protoreplay.photos import modelfile
-from protoreplay.photos.model import Model
-from protoreplay.prototypes.sums import Concept
+from protoreplay.photos import model_file
+from protoreplay.photos.photo_class import PhotoClass
+from protoreplay.photos.photo_model import PhotoModel
 
 
 def a_model(keep=2, names=("cat", "dog 🐕")):
     random = np.random.default_rng(0)
-    model = Model("tiny", "f" * 64, keep=keep)
+    model = PhotoModel("tiny", "f" * 64, keep=keep)
     for start, name in enumerate(names):
         keys = list(range(100 * start, 100 * start + 5))
         thumbnails = {key: b"jpeg" + bytes([key]) for key in keys}
-        model = model.learn({name: Concept.of(random.random((5, 6)), keys, thumbnails)})
+        model = model.learn({name: PhotoClass.of(random.random((5, 6)), keys, thumbnails)})
     return model
 
 
@@ -40,19 +40,19 @@ def rewritten(content, change):
 
 def test_it_comes_back_as_it_was(tmp_path):
     model, path = a_model(), tmp_path / "m"
-    modelfile.save(model, path)
-    back = modelfile.load(path)
-    assert modelfile.dumps(back) == path.read_bytes()
+    model_file.write_model(model, path)
+    back = model_file.read_model(path)
+    assert model_file.model_to_bytes(back) == path.read_bytes()
     assert back.history == model.history
-    assert back.concepts["dog 🐕"].thumbnails == model.concepts["dog 🐕"].thumbnails
+    assert back.classes["dog 🐕"].thumbnails == model.classes["dog 🐕"].thumbnails
     assert np.array_equal(back.head.directions, model.head.directions)
     assert back.head.calibration == model.head.calibration
-    empty = Model("tiny", "f" * 64)
-    assert modelfile.loads(modelfile.dumps(empty), "x") == empty
+    empty = PhotoModel("tiny", "f" * 64)
+    assert model_file.model_from_bytes(model_file.model_to_bytes(empty), "x") == empty
 
 
 def test_a_person_can_read_its_beginning(tmp_path):
-    modelfile.save(a_model(), tmp_path / "m")
+    model_file.write_model(a_model(), tmp_path / "m")
     with safetensors.safe_open(tmp_path / "m", "np") as file:
         about = json.loads(file.metadata()["protoreplay"].partition(" ")[2])
     assert about["classes"] == {"cat": 5, "dog 🐕": 5}
@@ -61,7 +61,7 @@ def test_a_person_can_read_its_beginning(tmp_path):
 
 
 def test_every_cut_and_many_flips_are_noticed():
-    content = modelfile.dumps(a_model())
+    content = model_file.model_to_bytes(a_model())
     random = np.random.default_rng(0)
     spoilt = [content[:cut] for cut in random.integers(0, len(content), 40)] + [b"", b"text", content + b"more"]
     for place in random.integers(0, len(content), 300):
@@ -71,54 +71,54 @@ def test_every_cut_and_many_flips_are_noticed():
     refusals = []
     for one in spoilt:
         try:
-            back = modelfile.loads(one, "spoilt")
+            back = model_file.model_from_bytes(one, "spoilt")
         except UserError as error:
             refusals.append(str(error))
         else:  # spaces behind the header, for one, mean nothing
-            assert modelfile.dumps(back) == content
+            assert model_file.model_to_bytes(back) == content
     assert len(refusals) > 330
     assert all(re.fullmatch("spoilt is (damaged|not a model).*", line) for line in refusals)
 
 
 def test_an_older_file_opens_and_a_newer_one_is_refused():
-    content = modelfile.dumps(a_model())
+    content = model_file.model_to_bytes(a_model())
 
     def older(about):
         for key in ("keep", "unknown", "calibration"):
             del about[key]
 
-    back = modelfile.loads(rewritten(content, older), "old")
+    back = model_file.model_from_bytes(rewritten(content, older), "old")
     assert (back.keep, back.unknown) == (0, 0.05)
     assert np.array_equal(back.head.directions, a_model().head.directions)
     with pytest.raises(UserError, match=r"was written by a newer protoreplay \(format 2\): upgrade"):
-        modelfile.loads(rewritten(content, lambda about: about.update(format=2)), "new")
+        model_file.model_from_bytes(rewritten(content, lambda about: about.update(format=2)), "new")
 
 
 def test_missing_files_and_folders(tmp_path):
     with pytest.raises(UserError, match="does not exist: `protoreplay learn"):
-        modelfile.load(tmp_path / "absent")
+        model_file.read_model(tmp_path / "absent")
     with pytest.raises(UserError, match="is a folder"):
-        modelfile.load(tmp_path)
+        model_file.read_model(tmp_path)
     with (
         pytest.raises(UserError, match="is not a folder: make it first"),
-        modelfile.locked(tmp_path / "a" / "m", print),
+        model_file.model_lock(tmp_path / "a" / "m", print),
     ):
         pass
 
 
 def _add(path, number):
-    with modelfile.locked(path, lambda line: None):
-        model = modelfile.load(path)
-        modelfile.save(model.learn({f"class {number}": Concept.of(np.ones((1, 6)), [number])}), path)
+    with model_file.model_lock(path, lambda line: None):
+        model = model_file.read_model(path)
+        model_file.write_model(model.learn({f"class {number}": PhotoClass.of(np.ones((1, 6)), [number])}), path)
 
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_many_writers_lose_nothing(tmp_path):
     path = tmp_path / "m"
-    modelfile.save(replace(a_model(), history=()), path)
+    model_file.write_model(replace(a_model(), history=()), path)
     workers = [multiprocessing.get_context("fork").Process(target=_add, args=(path, n)) for n in range(4)]
     for worker in workers:
         worker.start()
     for worker in workers:
         worker.join()
-    assert len(modelfile.load(path).concepts) == 6
+    assert len(model_file.read_model(path).classes) == 6

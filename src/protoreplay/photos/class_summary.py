@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from protoreplay.photos import advice
-from protoreplay.photos.model import Event, Model
-from protoreplay.prototypes.classifier import shared_scatter, weights
+from protoreplay.photos.photo_model import ModelEvent, PhotoModel
+from protoreplay.prototypes.prototype_head import dimension_weights, shared_scatter
 
 
 @dataclass(frozen=True)
@@ -35,16 +35,16 @@ class ClassSummary:
     confused: tuple[tuple[str, float], ...]
 
 
-def entries(model: Model, most: int = 2) -> list[ClassSummary]:
-    """The ledger, in the order of names."""
-    if not model.concepts:
+def summarise_classes(model: PhotoModel, most: int = 2) -> list[ClassSummary]:
+    """One summary a class, in the order of names, with the `most` classes it is likeliest to be taken for."""
+    if not model.classes:
         return []
     names = model.head.names
-    members = [model.concepts[name] for name in names]
+    members = [model.classes[name].sums for name in names]
     scatter, freedom = shared_scatter(members)
-    weight = weights(scatter, freedom)
+    weight = dimension_weights(scatter, freedom)
     typical = float(scatter @ weight) / max(freedom, 1) or 1.0
-    overlap = advice.confusions(model)
+    overlap = advice.expected_confusions(model)
     times: dict[str, list[float]] = {name: [] for name in names}
     for event in model.history:
         for name in event["classes"]:
@@ -57,41 +57,51 @@ def entries(model: Model, most: int = 2) -> list[ClassSummary]:
         confused = tuple((names[k], float(overlap[row, k])) for k in worst)
         when = times[name] or [0.0]
         found.append(
-            ClassSummary(name, member.count, member.bytes, min(when), max(when), math.sqrt(own / typical), confused)
+            ClassSummary(
+                name,
+                member.count,
+                model.classes[name].stored_bytes(),
+                min(when),
+                max(when),
+                math.sqrt(own / typical),
+                confused,
+            )
         )
     return found
 
 
-def lines(model: Model) -> Iterator[str]:
+def summary_lines(model: PhotoModel) -> Iterator[str]:
     """As a table, with what is true of the whole model above it."""
-    found = entries(model)
-    total = sum(sum(entry.kept.values()) for entry in found)
+    found = summarise_classes(model)
+    total = sum(sum(summary.kept.values()) for summary in found)
     yield f"encoder {model.encoder}, fingerprint {model.fingerprint[:16]}"
     yield (
-        f"{len(found)} classes, {sum(entry.photos for entry in found)} photos seen, {total:,} bytes kept, "
-        f"{sum(entry.kept['thumbnails'] for entry in found):,} of them thumbnails ({model.keep} a class at most)"
+        f"{len(found)} classes, {sum(summary.photos for summary in found)} photos seen, {total:,} bytes kept, "
+        f"{sum(summary.kept['thumbnails'] for summary in found):,} of them thumbnails ({model.keep} a class at most)"
     )
     if found:
         yield _refusals(model)
     rows = [("class", "photos", "bytes kept", "learned", "spread", "likely confused with")]
-    for entry in found:
-        confused = ", ".join(f"{name} {share:.0%}" for name, share in entry.confused if share >= 0.01)
-        spread = f"{entry.spread:.2f}" if entry.spread else "-"
-        learned = _day(entry.first) + ("" if _day(entry.first) == _day(entry.last) else f" to {_day(entry.last)}")
-        rows.append((entry.name, str(entry.photos), f"{sum(entry.kept.values()):,}", learned, spread, confused))
+    for summary in found:
+        confused = ", ".join(f"{name} {share:.0%}" for name, share in summary.confused if share >= 0.01)
+        spread = f"{summary.spread:.2f}" if summary.spread else "-"
+        learned = _day(summary.first) + (
+            "" if _day(summary.first) == _day(summary.last) else f" to {_day(summary.last)}"
+        )
+        rows.append((summary.name, str(summary.photos), f"{sum(summary.kept.values()):,}", learned, spread, confused))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
 
 
-def event_line(event: Event) -> str:
-    """What was done when."""
+def event_line(event: ModelEvent) -> str:
+    """An event of a model's history in one line: when, what, and with which classes."""
     classes = ", ".join(f"{name} ({count})" for name, count in event["classes"].items())
     moment = time.strftime("%Y-%m-%d %H:%M", time.localtime(event["time"]))
     return f"{moment}  {event['action']}  {classes or 'a class that is gone'}"
 
 
-def _refusals(model: Model) -> str:
+def _refusals(model: PhotoModel) -> str:
     if not model.unknown:
         return "never says 'I do not know'"
     if not model.head.calibration.familiar_std:
