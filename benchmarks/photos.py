@@ -39,7 +39,7 @@ def against_eager(name: str, count: int = 64) -> None:
             for batch in tensors.split(BATCH_OF_EAGER):
                 network(batch.float())
 
-    best = {}
+    best: dict[str, list[float]] = {}
     for _ in range(ROUNDS):
         for kind, action in (("eager", eager), ("ours", lambda: list(embed_photos(fast, list(pixels))))):
             wall, cpu = time.perf_counter(), time.process_time()

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable
 from statistics import median
+from typing import Any
 
 import torch
 
@@ -28,7 +29,7 @@ def task(images: int) -> Task:
     return Task(1, tuple(range(CLASSES)), pixels, torch.arange(images) % CLASSES)
 
 
-def build(name: str, epochs: int):
+def build(name: str, epochs: int) -> Any:
     recipe = METHODS.get(name)
     return recipe.build(
         recipe.settings({"encoder": "lenet", "epochs": epochs}, {}, name), MethodContext(SHAPE, CLASSES)

@@ -15,6 +15,7 @@ import threading
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import requests
 from photos import write_photos
@@ -31,7 +32,7 @@ CLIENTS, TAUGHT, CLOSE = 8, 5, 1e-3
 class Log:
     """What the clients saw."""
 
-    answers: list[tuple[int, int, dict]] = field(default_factory=list)
+    answers: list[tuple[int, int, dict[str, Any]]] = field(default_factory=list)
     models: dict[int, bytes] = field(default_factory=dict)
     waits: list[float] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
@@ -108,7 +109,7 @@ def cpu(pid: int) -> float:
     return (int(parts[11]) + int(parts[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def agrees(given: dict, expected: Answer) -> bool:
+def agrees(given: dict[str, Any], expected: Answer) -> bool:
     pairs = list(zip(given["choices"], expected.choices, strict=False))
     close = all(abs(one["probability"] - other.probability) < CLOSE for one, other in pairs)
     same = given["label"] == expected.label or abs(expected.familiarity) < CLOSE

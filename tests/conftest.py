@@ -1,11 +1,16 @@
 import os
 import shutil
 
+import hypothesis
 import pytest
 import torch
 
 from protoreplay.data import cache, catalog
 from protoreplay.streams.stream import Task
+
+# No test may depend on the machine's speed: an example may be the first to import something large.
+hypothesis.settings.register_profile("protoreplay", deadline=None)
+hypothesis.settings.load_profile("protoreplay")
 
 
 @pytest.fixture(autouse=True)

@@ -5,6 +5,7 @@ python tools/method_pages.py
 
 import json
 from pathlib import Path
+from typing import Any
 
 from protoreplay.core.files import write_whole
 from protoreplay.methods import presets, registry
@@ -67,7 +68,7 @@ def numbers(names: list[str]) -> list[str]:
     return [*head, *lines]
 
 
-def _spread(row: dict, key: str) -> str:
+def _spread(row: dict[str, Any], key: str) -> str:
     """A mean, and its standard deviation where there is more than one seed."""
     std = row[f"{key}_std"]
     return f"{row[key]:.1f}" if std is None else f"{row[key]:.1f} ± {std:.1f}"

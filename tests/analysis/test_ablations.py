@@ -49,14 +49,14 @@ def test_the_table_holds_paired_differences_and_the_page_what_was_drawn(tmp_path
         if one.ablation.name in ("", "not weighted")
     ]
     execute_grid([spec for one in planned for spec in one.specs], tmp_path)
-    found = ablations.measured(planned, tmp_path)
+    found = ablations.measured_ablations(planned, tmp_path)
     full, other = found["vpr"]
-    rows = ablations.table(found["vpr"]).records
+    rows = ablations.ablation_table(found["vpr"]).records
     differences = [other.group.values["avg"][seed] - full.group.values["avg"][seed] for seed in (0, 1, 2)]
     assert rows[1]["avg_difference"] == pytest.approx(sum(differences) / 3)
     assert rows[1]["avg_low"] < rows[1]["avg_difference"] < rows[1]["avg_high"]
     assert rows[0]["avg_difference"] is None
-    written = ablations.write(found, tmp_path)
+    written = ablations.write_ablation_page(found, tmp_path)
     assert {path.name for path in written} == {
         "ablations.html",
         *(f"ablations-vpr.{ending}" for ending in ("png", "pdf", "csv")),
@@ -70,8 +70,8 @@ def test_the_table_holds_paired_differences_and_the_page_what_was_drawn(tmp_path
 
 def test_an_ablation_without_finished_runs_is_left_out(tmp_path):
     planned = plan_ablations("split-digits", ["vpr"], [0], QUICK)
-    assert ablations.measured(planned, tmp_path) == {}
+    assert ablations.measured_ablations(planned, tmp_path) == {}
     execute_grid(planned[0].specs, tmp_path)
-    (found,) = ablations.measured(planned, tmp_path)["vpr"]
+    (found,) = ablations.measured_ablations(planned, tmp_path)["vpr"]
     assert found.label == "vpr in full"
     assert run_path(tmp_path, planned[0].specs[0]).is_dir()

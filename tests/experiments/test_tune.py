@@ -7,7 +7,7 @@ from protoreplay.core.errors import UserError
 from protoreplay.experiments.spec import resolve
 from protoreplay.experiments.tune import add_to, tune
 from protoreplay.methods import presets, registry
-from protoreplay.metrics.accuracy import average
+from protoreplay.metrics.accuracy import average_accuracy
 from protoreplay.streams.protocols import PROTOCOLS
 
 
@@ -29,7 +29,7 @@ def test_the_best_on_validation_streams_of_two_tasks_comes_first(tmp_path):
             for task in stream:
                 method.learn(task)
                 counts += evaluate(method, stream, task.position)
-            scores.append(average(counts))
+            scores.append(average_accuracy(counts))
         expected[rate] = sum(scores) / 2
     assert {trial.settings["lr"]: trial.accuracy for trial in trials} == pytest.approx(expected)
     assert trials[0].accuracy >= trials[1].accuracy

@@ -29,7 +29,7 @@ def rows(path):
 
 
 def test_every_analysis_is_a_figure_its_numbers_and_a_part_of_the_page(kept, tmp_path):
-    written = analyses.write(find_kept_runs(kept, "vpr"), tmp_path / "out", "lite0@32")
+    written = analyses.write_analysis_page(find_kept_runs(kept, "vpr"), tmp_path / "out", "lite0@32")
     expected = {f"{name}.{ending}" for name in NAMES for ending in ("png", "pdf", "csv")}
     assert {path.name for path in written} == expected | {"analysis.html", "seeds.csv"}
     assert all(path.stat().st_size for path in written)

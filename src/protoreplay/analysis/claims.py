@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from protoreplay.analysis.results import Group
-from protoreplay.metrics.intervals import Comparison, paired
+from protoreplay.metrics.intervals import PairedComparison, paired_t_test
 
 PROTOCOL = "split-cifar10"
 KNOWN_CLASSES = tuple(range(2, 11))
@@ -99,7 +99,7 @@ class JudgedClaim:
     """A claim, what the runs measure of it (None where they lack it), and the verdict."""
 
     claim: Claim
-    ours: Comparison | None
+    ours: PairedComparison | None
     verdict: str
 
 
@@ -121,7 +121,7 @@ def _eligible(group: Group) -> bool:
     )
 
 
-def _measure(claim: Claim, groups: Sequence[Group]) -> Comparison | None:
+def _measure(claim: Claim, groups: Sequence[Group]) -> PairedComparison | None:
     """The claim's quantity over seeds, None where the runs lack it; of several candidates that with most seeds."""
     if claim.missing:
         return None
@@ -139,7 +139,7 @@ def _measure(claim: Claim, groups: Sequence[Group]) -> Comparison | None:
             pairs = [(ours[seed], theirs[seed]) for seed in sorted(ours.keys() & theirs.keys())]
             found.append([a - b if key == "avg" else 100 * (1 - a / b) for a, b in pairs])
     best = max(found, key=len, default=[])
-    return paired(best) if best else None
+    return paired_t_test(best) if best else None
 
 
 def _with_papers_settings(groups: Sequence[Group], name: str, change: Mapping[str, Any]) -> list[Group]:
@@ -161,7 +161,7 @@ def _settings(group: Group) -> dict[str, Any]:
     return group.results[0].config.method.settings
 
 
-def _verdict(claim: Claim, ours: Comparison | None) -> str:
+def _verdict(claim: Claim, ours: PairedComparison | None) -> str:
     if ours is None:
         return "not measured"
     if ours.low is None or ours.high is None:

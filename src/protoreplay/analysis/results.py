@@ -15,9 +15,9 @@ from protoreplay.core.errors import UserError, unknown_name
 from protoreplay.core.registry import short_names
 from protoreplay.experiments.run_config import RunConfig
 from protoreplay.experiments.run_folder import RunFolder, find_run_folders, seconds_of
-from protoreplay.metrics import accuracy as evaluation
+from protoreplay.metrics import accuracy
 from protoreplay.metrics.accuracy import Count
-from protoreplay.metrics.intervals import Summary, bootstrap_interval, summarise
+from protoreplay.metrics.intervals import SeedSummary, bootstrap_interval, summarise
 
 
 @dataclass(frozen=True)
@@ -37,33 +37,28 @@ class Metric:
 
     Attributes:
         heading: of its column.
-        of: its value, None where it was not measured.
+        of: its value.
         accuracy: whether it is made of accuracies, in percent; those are compared between methods.
         digits: after the point.
     """
 
     heading: str
-    of: Callable[[Result], float | None]
+    of: Callable[[Result], float]
     accuracy: bool = True
     digits: int = 1
 
 
-def _percent(of: Callable[[list[Count]], float | None]) -> Callable[[Result], float | None]:
-    def value(result: Result) -> float | None:
-        fraction = of(result.counts)
-        return None if fraction is None else 100 * fraction
-
-    return value
+def _percent(of: Callable[[list[Count]], float]) -> Callable[[Result], float]:
+    return lambda result: 100 * of(result.counts)
 
 
 METRICS: dict[str, Metric] = {
-    "avg": Metric("avg %", _percent(evaluation.average)),
-    "final": Metric("final %", _percent(evaluation.final)),
-    "forgetting": Metric("forgetting", _percent(evaluation.forgetting)),
-    "backward_transfer": Metric("backward transfer", _percent(evaluation.backward_transfer)),
-    "forward_transfer": Metric("forward transfer", _percent(evaluation.forward_transfer)),
-    "first_task_retention": Metric("first task kept %", _percent(evaluation.first_task_retention)),
-    "performance_drop": Metric("drop", _percent(evaluation.performance_drop)),
+    "avg": Metric("avg %", _percent(accuracy.average_accuracy)),
+    "final": Metric("final %", _percent(accuracy.final_accuracy)),
+    "forgetting": Metric("forgetting", _percent(accuracy.forgetting)),
+    "backward_transfer": Metric("backward transfer", _percent(accuracy.backward_transfer)),
+    "first_task_retention": Metric("first task kept %", _percent(accuracy.first_task_retention)),
+    "performance_drop": Metric("drop", _percent(accuracy.performance_drop)),
     "seconds": Metric("seconds", lambda result: result.seconds, accuracy=False),
     "kept_numbers": Metric("kept numbers", lambda result: result.kept_numbers, accuracy=False, digits=0),
     "kept_bytes": Metric("kept bytes", lambda result: result.kept_bytes, accuracy=False, digits=0),
@@ -80,29 +75,24 @@ class Group:
 
     @functools.cached_property
     def values(self) -> dict[str, dict[int, float]]:
-        """By metric and seed, its value; without the metrics that a run lacks."""
-        found = {key: {r.config.seed: metric.of(r) for r in self.results} for key, metric in METRICS.items()}
-        return {
-            key: {seed: value for seed, value in by_seed.items() if value is not None}
-            for key, by_seed in found.items()
-            if None not in by_seed.values()
-        }
+        """By metric and seed, its value."""
+        return {key: {r.config.seed: metric.of(r) for r in self.results} for key, metric in METRICS.items()}
 
     @functools.cached_property
-    def summaries(self) -> dict[str, Summary]:
-        """By metric, its summary over seeds; without the metrics that a run lacks."""
+    def summaries(self) -> dict[str, SeedSummary]:
+        """By metric, its summary over seeds."""
         columns = [list(by_seed.values()) for by_seed in self.values.values()]
         return dict(zip(self.values, summarise(columns), strict=True))
 
     @functools.cached_property
     def accuracy(self) -> "Curve":
         """On everything seen after each task."""
-        return _curve([evaluation.accuracies(result.counts) for result in self.results])
+        return _curve([accuracy.accuracies(result.counts) for result in self.results])
 
     @functools.cached_property
     def first_task(self) -> "Curve":
         """On the first task after each task."""
-        return _curve([evaluation.first_task(result.counts) for result in self.results])
+        return _curve([accuracy.first_task_accuracies(result.counts) for result in self.results])
 
     @functools.cached_property
     def matrix(self) -> NDArray[np.float64]:

@@ -92,13 +92,14 @@ def run(
     from protoreplay.experiments.run import execute
     from protoreplay.experiments.run_progress import for_this_terminal
     from protoreplay.experiments.spec import file_name, resolve
-    from protoreplay.metrics.accuracy import average, final
+    from protoreplay.metrics.accuracy import average_accuracy, final_accuracy
 
     spec = resolve(protocol, method, seed, parse(overrides), pick_evaluation(evaluation), device, keep_prototypes)
     path = out or run_path(Path("runs") / file_name(protocol), spec)
     with for_this_terminal() as board:
         counts = execute(spec, path, board.run(), pick_log(log))
-    print(f"{spec.variant} on {protocol}, seed {seed}: avg {average(counts):.1%}, final {final(counts):.1%}  ({path})")
+    reached = f"avg {average_accuracy(counts):.1%}, final {final_accuracy(counts):.1%}"
+    print(f"{spec.variant} on {protocol}, seed {seed}: {reached}  ({path})")
 
 
 @app.command()
@@ -170,7 +171,7 @@ def table(
     from protoreplay.core.errors import unknown_name
     from protoreplay.report.claims_table import claims_table
     from protoreplay.report.formats import FORMATS
-    from protoreplay.report.table import differences, results
+    from protoreplay.report.method_tables import differences_table, results_table
 
     if format not in FORMATS:
         raise unknown_name("format", format, FORMATS)
@@ -181,9 +182,9 @@ def table(
     if claims:
         made = claims_table(groups)
     elif compare:
-        made = differences(groups, compare.split(","), chosen)
+        made = differences_table(groups, compare.split(","), chosen)
     else:
-        made = results(groups, chosen, spread, against)
+        made = results_table(groups, chosen, spread, against)
     print(FORMATS[format](made))
     if unfinished:
         print(f"{unfinished} unfinished runs are not shown", file=sys.stderr)
@@ -200,12 +201,12 @@ def report(
 ) -> None:
     """Write one HTML page: curves, tables, maps, memory, time, the paper's claims, and the settings to repeat it."""
     from protoreplay.analysis.results import collect, groups_labelled
-    from protoreplay.report.page import write_figures, write_page
+    from protoreplay.report.results_page import write_figures, write_results_page
 
     groups, unfinished = collect(folder)
     if against:
         groups_labelled(groups, against)
-    write_page(groups, unfinished, output, against)
+    write_results_page(groups, unfinished, output, against)
     for path in [output, *(write_figures(groups, figures) if figures else [])]:
         print(path)
 
@@ -294,9 +295,10 @@ def show_protocol(
     protocol = protocols.get_protocol(name)
     settings = protocol.settings(parse(overrides))
     if output:
-        from protoreplay.report import figures, stream_figure
+        from protoreplay.report.figures import save_figure
+        from protoreplay.report.stream_figure import stream_figure
 
-        figures.save(stream_figure.draw(protocol.stream(seed, settings), f"{name}, seed {seed}"), output)
+        save_figure(stream_figure(protocol.stream(seed, settings), f"{name}, seed {seed}"), output)
     print(f"{name}: {protocol.kind}; {protocol.summary}")
     _print_settings(settings)
     print("methods use", ", ".join(f"{key}={value}" for key, value in protocol.method_settings.items()))

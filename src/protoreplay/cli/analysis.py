@@ -45,7 +45,7 @@ def ablate(
     from protoreplay.experiments.grid import RunsFailedError, execute_grid
     from protoreplay.experiments.run_progress import for_this_terminal
     from protoreplay.report import ablation_page as ablations
-    from protoreplay.report.formats import as_text
+    from protoreplay.report.formats import table_as_text
 
     names = method_names(methods)
     for name in names:
@@ -61,10 +61,10 @@ def ablate(
             execute_grid(specs, out, board, does)
     except RunsFailedError as error:
         failed = error
-    found = ablations.measured(planned, out)
-    for made in map(ablations.table, found.values()):
-        print(as_text(made), end="\n\n")
-    for path in ablations.write(found, out) if found else []:
+    found = ablations.measured_ablations(planned, out)
+    for made in map(ablations.ablation_table, found.values()):
+        print(table_as_text(made), end="\n\n")
+    for path in ablations.write_ablation_page(found, out) if found else []:
         print(path)
     if failed:
         fail(failed)
@@ -81,9 +81,9 @@ def analyze(
 ) -> None:
     """Look into runs of `--keep-prototypes`: maps, motion, similarity, confidence, forgetting, confusion."""
     from protoreplay.analysis.kept_runs import find_kept_runs
-    from protoreplay.report.analysis_page import write
+    from protoreplay.report.analysis_page import write_analysis_page
 
-    for path in write(find_kept_runs(folder, method), output, encoder):
+    for path in write_analysis_page(find_kept_runs(folder, method), output, encoder):
         print(path)
 
 
@@ -100,14 +100,15 @@ def memory(
     from protoreplay.streams import protocols
 
     if output:
-        from protoreplay.report.figures import check_ending
+        from protoreplay.report.figures import check_figure_ending
 
-        check_ending(output)
+        check_figure_ending(output)
     everything = measure_memory(protocols.get_protocol(protocol), method_names(methods))
     if output:
-        from protoreplay.report import figures, memory_figure
+        from protoreplay.report.figures import save_figure
+        from protoreplay.report.memory_figure import memory_figure
 
-        figures.save(memory_figure.draw(everything), output)
+        save_figure(memory_figure(everything), output)
     rows = [("method", "numbers", "bytes", "by the paper's count", "item by item, in numbers")]
     for measured in everything:
         items = ", ".join(f"{item.name} {item.numbers:,}" for item in measured.ledger)

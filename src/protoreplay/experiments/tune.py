@@ -16,7 +16,7 @@ from protoreplay.experiments.run_folder import RunFolder
 from protoreplay.experiments.run_progress import GridProgress
 from protoreplay.experiments.spec import first_seeds, resolve_grid
 from protoreplay.methods import registry
-from protoreplay.metrics.accuracy import average
+from protoreplay.metrics.accuracy import average_accuracy
 
 TASKS = 2
 
@@ -54,7 +54,7 @@ def tune(
     for candidate in itertools.product(*search.values()):
         settings = dict(zip(search, candidate, strict=True))
         own = [spec for spec in specs if spec.method_settings.model_dump().items() >= settings.items()]
-        scores = [average(RunFolder(run_path(root, spec)).counts()) for spec in own]
+        scores = [average_accuracy(RunFolder(run_path(root, spec)).counts()) for spec in own]
         trials.append(Trial(settings, statistics.mean(scores)))
     return sorted(trials, key=lambda trial: -trial.accuracy)
 

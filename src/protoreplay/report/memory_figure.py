@@ -9,7 +9,7 @@ from protoreplay.analysis.memory_ledger import MethodMemory
 from protoreplay.report import layout
 
 
-def draw(measured: Sequence[MethodMemory]) -> Figure:
+def memory_figure(measured: Sequence[MethodMemory]) -> Figure:
     """All bytes kept after each task, a line a method, the network included."""
     with mpl.rc_context(layout.STYLE):
         longest = max(len(one.method) for one in measured)

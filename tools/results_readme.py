@@ -1,26 +1,24 @@
-"""Write results/README.md and docs/results.md from what is recorded under results/.
+"""Write results/README.md from what is recorded under results/; the site shows the same, with links to its figures.
 
-    python tools/results_page.py
+    python tools/results_readme.py
 
 Every accuracy is computed from a `counts.csv` there. A folder that has the name of a protocol holds all methods on it;
 any other is shown below with a table of its own. `tools/record.py` writes such folders.
 """
 
-import csv
-import json
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from protoreplay.analysis.results import Group, Result
+from recorded import all_recorded, page_names
+
+from protoreplay.analysis.results import Group
 from protoreplay.core.files import write_whole
-from protoreplay.experiments.run_config import RunConfig
 from protoreplay.experiments.spec import resolve
 from protoreplay.methods.registry import METHODS
-from protoreplay.metrics.accuracy import Count
-from protoreplay.metrics.intervals import paired
-from protoreplay.report import formats, table
+from protoreplay.metrics.intervals import paired_t_test
+from protoreplay.report import formats, method_tables
 from protoreplay.report.claims_table import claims_table
 
 ROOT = Path(__file__).parent.parent
@@ -28,10 +26,11 @@ PROTOCOLS = ("split-cifar10", "permuted-mnist", "split-mini-imagenet")
 ABSENT = "Not recorded yet"
 INTRO = """# Results
 
-This page is written by `python tools/results_page.py`, every accuracy from a `counts.csv` in the folder that is linked
-beside it: right answers on task *j* after task *i*, for every method and seed. *avg* is the mean over the tasks of the
-accuracy on everything seen so far, *final* that after the last task, in per cent, mean ± standard deviation over seeds.
-`make results` repeats all of it (hours; it resumes), `make results-quick` a sample in about ten minutes.
+This page is written by `python tools/results_readme.py`, every accuracy from a `counts.csv` in the folder that is
+linked beside it: right answers on task *j* after task *i*, for every method and seed. *avg* is the mean over the tasks
+of the accuracy on everything seen so far, *final* that after the last task, in per cent, mean ± standard deviation over
+seeds. `make results` repeats all of it (hours; it resumes), `make results-quick` a sample in about ten minutes, and
+`make docs` draws the figures, from the same counts, as part of the site.
 """
 CLAIMS = """## What the paper claims, what we measured
 
@@ -45,37 +44,6 @@ NOTES = {
     "split-cifar10-tuned": TUNED,
     "split-cifar10-joint-layer": "The same layer with samples of prototypes replayed, and with all images stored.",
 }
-
-
-def groups(folder: Path) -> list[Group]:
-    """The runs recorded in a folder, as they were collected from the runs themselves."""
-    configs = folder / "configs.json"
-    known: dict[str, Any] = json.loads(configs.read_text()) if configs.exists() else {}
-    counts: dict[str, dict[int, list[Count]]] = defaultdict(lambda: defaultdict(list))
-    with (folder / "counts.csv").open(newline="") as file:
-        for label, seed, *numbers in list(csv.reader(file))[1:]:
-            counts[label][int(seed)].append(Count(*map(int, numbers)))
-    found = []
-    for row in json.loads((folder / "table.json").read_text()):
-        label = row["method"]
-        config = known.get(label) or _without_settings(row)
-        kept = row["seconds"], row["kept_numbers"], row["kept_bytes"]
-        results = [
-            Result(RunConfig(**config, seed=seed, versions={}), rows, *kept) for seed, rows in counts[label].items()
-        ]
-        found.append(Group(row["protocol"], label, results))
-    return found
-
-
-def _without_settings(row: dict[str, Any]) -> dict[str, Any]:
-    """For folders of before settings were recorded: they can be shown, but not held against claims."""
-    protocol, method = ({"name": row[key], "settings": {}} for key in ("protocol", "method"))
-    return {"protocol": protocol, "method": method, "known_classes": [], "evaluation": "test"}
-
-
-def everything(results: Path) -> dict[str, list[Group]]:
-    """By folder, what is recorded in it."""
-    return {path.parent.name: groups(path.parent) for path in sorted(results.glob("*/counts.csv"))}
 
 
 def main_table(recorded: dict[str, list[Group]]) -> list[str]:
@@ -152,7 +120,7 @@ def absent(found: Sequence[Group]) -> str:
 def _lead(best: Group, rival: Group) -> tuple[float, str]:
     """By how many points the first is ahead on common seeds, and the interval in words."""
     ours, theirs = best.values["avg"], rival.values["avg"]
-    lead = paired([ours[seed] - theirs[seed] for seed in sorted(ours.keys() & theirs.keys())])
+    lead = paired_t_test([ours[seed] - theirs[seed] for seed in sorted(ours.keys() & theirs.keys())])
     return lead.difference, "" if lead.low is None else f" (95 % interval {lead.low:+.1f} to {lead.high:+.1f})"
 
 
@@ -160,25 +128,22 @@ def _name(group: Group) -> str:
     return group.label.split()[0].partition("@")[0]
 
 
-def page(results: Path, prefix: str) -> str:
-    """The whole page; `prefix` leads from it to the folders of results."""
-    recorded = everything(results)
+def page(results: Path, prefix: str = "", drawn: bool = False) -> str:
+    """The whole page; `prefix` leads from it to the folders of results, where `drawn` says that there are figures."""
+    recorded = all_recorded(results)
+    links = {name: _link(name, prefix, page_names(results / name) if drawn else []) for name in recorded}
     lines = [INTRO, *main_table(recorded)]
     for name in PROTOCOLS:
         found = recorded.get(name)
-        about = (
-            f"{standing(found)} {departures(found)}{absent(found)}{_link(results, name, prefix)}"
-            if found
-            else f"{ABSENT}."
-        )
+        about = f"{standing(found)} {departures(found)}{absent(found)}{links[name]}" if found else f"{ABSENT}."
         lines += [f"## {name}", "", about, ""]
     held = claims_table([group for found in recorded.values() for group in found])
-    lines += [CLAIMS, *verdicts(held.records), formats.as_markdown(held), ""]
+    lines += [CLAIMS, *verdicts(held.records), formats.table_as_markdown(held), ""]
     others = [name for name in recorded if name not in PROTOCOLS]
     for name in others:
-        shown = table.results(recorded[name], ["avg", "final", "forgetting", "kept_numbers"])
-        about = f"{NOTES.get(name, '')} {_link(results, name, prefix)}".strip()
-        lines += [f"## {name}", "", about, "", formats.as_markdown(shown), ""]
+        shown = method_tables.results_table(recorded[name], ["avg", "final", "forgetting", "kept_numbers"])
+        about = f"{NOTES.get(name, '')} {links[name]}".strip()
+        lines += [f"## {name}", "", about, "", formats.table_as_markdown(shown), ""]
     lines += ["## Also", ""]
     for path in sorted(results.glob("*/README.md")):
         if path.parent.name not in recorded:
@@ -197,18 +162,11 @@ def verdicts(records: Sequence[dict[str, Any]]) -> list[str]:
     return [*lines, ""]
 
 
-def _link(results: Path, name: str, prefix: str) -> str:
+def _link(name: str, prefix: str, drawn: Sequence[str]) -> str:
     link = f"The command, the machine and every count: [{name}]({prefix}{name}/README.md)"
-    drawn = (results / name / "report.html").exists()
-    return f"{link}; with figures: [report]({prefix}{name}/report.html)." if drawn else f"{link}."
-
-
-def pages() -> dict[Path, str]:
-    """Both pages as they should be."""
-    results = ROOT / "results"
-    return {results / "README.md": page(results, ""), ROOT / "docs" / "results.md": page(results, "../results/")}
+    shown = " and ".join(f"[{page.removesuffix('.html')}]({prefix}{name}/{page})" for page in drawn)
+    return f"{link}; with figures: {shown}." if shown else f"{link}."
 
 
 if __name__ == "__main__":
-    for path, text in pages().items():
-        write_whole(path, text.encode())
+    write_whole(ROOT / "results" / "README.md", page(ROOT / "results").encode())

@@ -1,6 +1,6 @@
 """What choices inside vpr are worth, on validation streams of split-cifar10: prints the table of docs/vpr-choices.md.
 
-python tools/vpr_choices.py [SEEDS [WORD]]   (PROTOREPLAY_DATA has cifar10; five minutes a seed on one thread)
+python experiments/vpr_choices.py [SEEDS [WORD]]   (PROTOREPLAY_DATA has cifar10; five minutes a seed on one thread)
 
 With a word, only the choices whose names have it.
 """

@@ -1,6 +1,6 @@
 """Measure the photo classifier on real photos and record it under results/photos/.
 
-python tools/photo_results.py cifar|unknown|mini|onnx|kill ...   (the cache has cifar10, mnist and mini-imagenet)
+python experiments/photo_results.py cifar|unknown|mini|onnx|kill ...   (the cache has cifar10, mnist and mini-imagenet)
 
 Every number comes from the commands themselves (`learn`, `evaluate`, `export`), called in this process on folders of
 PNGs that are written first, in a temporary folder; draws of photos are fixed by their number.
@@ -14,20 +14,24 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from PIL import Image, ImageDraw
+from torch import Tensor
 
 from protoreplay import Classifier, cli
 from protoreplay.core.files import write_whole
 from protoreplay.data import cifar10, mini_imagenet, mnist
+from protoreplay.photos.answers import Answer
 
 RESULTS = Path(__file__).parent.parent / "results" / "photos"
 DRAWS = 5
 
 
-def command(*words: str) -> str:
+def command(*words: str | Path) -> str:
     """What a command prints."""
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(io.StringIO()):
@@ -35,7 +39,7 @@ def command(*words: str) -> str:
     return printed.getvalue()
 
 
-def write(images, labels, names, chosen, folder: Path) -> None:
+def write(images: Tensor, labels: np.ndarray, names: Sequence[str], chosen: Iterable[int], folder: Path) -> None:
     for index in chosen:
         place = folder / names[labels[index]]
         place.mkdir(parents=True, exist_ok=True)
@@ -57,7 +61,7 @@ def write_cifar(root: Path) -> list[str]:
     return list(names)
 
 
-def cifar(root: Path) -> dict:
+def cifar(root: Path) -> dict[str, Any]:
     """Ten photos a class, one class a call; the same in one call; the first two classes as the others come."""
     names, rows = write_cifar(root), []
     for number in range(DRAWS):
@@ -87,7 +91,7 @@ def cifar(root: Path) -> dict:
     }
 
 
-def best_of(answer, names) -> str:
+def best_of(answer: Answer, names: Sequence[str]) -> str:
     return (
         next(choice.label for choice in answer.choices if choice.label in names)
         if len(answer.choices) > 1
@@ -95,7 +99,7 @@ def best_of(answer, names) -> str:
     )
 
 
-def unknown(root: Path) -> dict:
+def unknown(root: Path) -> dict[str, Any]:
     """Five classes taught, the other five and photos of nothing of the kind asked about."""
     from sklearn.metrics import roc_auc_score
 
@@ -146,7 +150,7 @@ def write_strange(folder: Path) -> None:
         page.save(folder / "text" / f"{i:03}.png")
 
 
-def mini(root: Path) -> dict:
+def mini(root: Path) -> dict[str, Any]:
     """A hundred classes of mini-ImageNet with lite0, ten photos each, in ten calls."""
     data = mini_imagenet.load(84)
     names = [name.replace("/", "-") for name in data.train.class_names]
@@ -166,7 +170,7 @@ def mini(root: Path) -> dict:
     return about | {"seconds_of_calls": calls, "bytes_kept": kept, "file_bytes": (root / "model").stat().st_size}
 
 
-def onnx(root: Path) -> dict:
+def onnx(root: Path) -> dict[str, Any]:
     """The exported file and the classifier, on a thousand photos."""
     import onnxruntime
 
@@ -194,12 +198,21 @@ def onnx(root: Path) -> dict:
     }
 
 
-def kill(root: Path) -> dict:
+def kill(root: Path) -> dict[str, Any]:
     """`learn` killed at twenty moments spread at random over its whole run, and twenty more around its end."""
     write_cifar(root)
     command("learn", root / "old", root / "draw-0" / "cat", "--class", "cat", "--encoder", "lite0")
     old = (root / "old").read_bytes()
-    words = [sys.executable, "-m", "protoreplay.cli", "learn", root / "m", root / "draw-0" / "dog", "--class", "dog"]
+    words: list[str | Path] = [
+        sys.executable,
+        "-m",
+        "protoreplay.cli",
+        "learn",
+        root / "m",
+        root / "draw-0" / "dog",
+        "--class",
+        "dog",
+    ]
     random, found, seconds = np.random.default_rng(0), {"old": 0, "new": 0}, 0.0
     for number in range(41):
         (root / "m").write_bytes(old)
@@ -215,12 +228,25 @@ def kill(root: Path) -> dict:
     return {**found, "seconds_of_one": seconds}
 
 
+EXPERIMENTS: dict[str, Callable[[Path], dict[str, Any]]] = {
+    "cifar": cifar,
+    "unknown": unknown,
+    "mini": mini,
+    "onnx": onnx,
+    "kill": kill,
+}
+
+
 def main() -> None:
+    unknown_names = set(sys.argv[1:]) - EXPERIMENTS.keys()
+    if unknown_names or not sys.argv[1:]:
+        sys.exit(f"give some of {', '.join(EXPERIMENTS)}")
     for name in sys.argv[1:]:
         started, load = time.perf_counter(), os.getloadavg()[0]
         with tempfile.TemporaryDirectory() as folder:
-            result = globals()[name](Path(folder))
-        about = {"command": f"python tools/photo_results.py {name}", "seconds": round(time.perf_counter() - started, 1)}
+            result = EXPERIMENTS[name](Path(folder))
+        about: dict[str, Any] = {"command": f"python experiments/photo_results.py {name}"}
+        about |= {"seconds": round(time.perf_counter() - started, 1)}
         about |= {"cores": os.cpu_count(), "load_average_at_start": round(load, 1)}
         RESULTS.mkdir(parents=True, exist_ok=True)
         write_whole(RESULTS / f"{name}.json", (json.dumps({**about, "result": result}, indent=1) + "\n").encode())

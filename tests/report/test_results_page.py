@@ -9,7 +9,7 @@ from PIL import Image
 from protoreplay.analysis import claims
 from protoreplay.analysis.results import collect
 from protoreplay.report import figures, layout
-from protoreplay.report.page import write_figures, write_page
+from protoreplay.report.results_page import write_figures, write_results_page
 from tests.report.fakes import fake_run, many_runs
 
 
@@ -28,7 +28,7 @@ class Outline(HTMLParser):
 
 
 def written(runs, path, **options):
-    write_page(*collect(runs), path, **options)
+    write_results_page(*collect(runs), path, **options)
     html = path.read_text()
     outline = Outline()
     outline.feed(html)
@@ -99,7 +99,7 @@ def test_every_figure_names_every_method_it_shows(tmp_path, methods, narrow):
     many_runs(tmp_path, methods, seeds=2, tasks=3)
     groups, _ = collect(tmp_path)
     for drawing in figures.FIGURES.values():
-        svg = figures.render(figures.draw(drawing, groups, narrow), "svg", inline=True).decode()
+        svg = figures.render_figure(figures.draw_figure(drawing, groups, narrow), "svg", inline=True).decode()
         shown = set(re.findall(r">(method-\d+)<", svg))
         assert shown == {group.label for group in groups[: figures.MOST]}
 
@@ -112,7 +112,7 @@ def test_nothing_of_a_figure_is_cut_off(tmp_path):
     assert len(groups[0].label) > 40
     for drawing in figures.FIGURES.values():
         for narrow in (False, True):
-            figure = figures.draw(drawing, groups, narrow)
+            figure = figures.draw_figure(drawing, groups, narrow)
             width, height = figure.get_size_inches()
             box = figure.get_tightbbox(FigureCanvasAgg(figure).get_renderer())
             assert box.x0 >= -0.03, drawing.title
@@ -123,12 +123,14 @@ def test_nothing_of_a_figure_is_cut_off(tmp_path):
 
 def test_every_panel_has_its_markers(tmp_path):
     many_runs(tmp_path, 9, seeds=1, tasks=3)
-    svg = figures.render(figures.draw(figures.FIGURES["accuracy"], collect(tmp_path)[0]), "svg", inline=True).decode()
+    svg = figures.render_figure(
+        figures.draw_figure(figures.FIGURES["accuracy"], collect(tmp_path)[0]), "svg", inline=True
+    ).decode()
     assert svg.count("<use ") == 9 * 3
 
 
 def test_labels_keep_apart_and_above_the_floor():
-    places = layout._spread([0.5, 0.5, 0.5, 0.02, 0.0], 0.1)
+    places = layout._apart([0.5, 0.5, 0.5, 0.02, 0.0], 0.1)
     assert all(above - below >= 0.1 - 1e-9 for above, below in itertools.pairwise(places))
     assert places[-1] >= 0
     assert places[0] == 0.5

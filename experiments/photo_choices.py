@@ -1,8 +1,8 @@
 """What the photo classifier's choices are worth, on CIFAR-10's training images; prints the tables of docs/photos.md.
 
-python tools/photo_choices.py          (PROTOREPLAY_DATA has cifar10 and mnist; some minutes the first time)
-python tools/photo_choices.py adapt    the network's last stage fine-tuned on what is taught (some minutes)
-python tools/photo_choices.py shrink   ways of shrinking photos, on mini-ImageNet's training images (five minutes)
+python experiments/photo_choices.py          (PROTOREPLAY_DATA has cifar10 and mnist; some minutes the first time)
+python experiments/photo_choices.py adapt    the network's last stage fine-tuned on what is taught (some minutes)
+python experiments/photo_choices.py shrink   ways of shrinking photos, on mini-ImageNet's training images (five minutes)
 """
 
 import copy
@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from protoreplay import Classifier
 from protoreplay.data import cifar10, mini_imagenet, mnist
-from protoreplay.encoders import efficientnet, pretrained
+from protoreplay.encoders import efficientnet, efficientnet_weights, pretrained
 from protoreplay.photos.embedding import embed_photos
 from protoreplay.photos.feature_cache import FeatureCache
 
@@ -32,14 +32,16 @@ CHANNELS = 1280
 def features(images: list[np.ndarray]) -> np.ndarray:
     lite2 = pretrained.open_encoder("lite2")
     with FeatureCache(lite2.fingerprint) as cache:
-        return np.stack([one.features for one in embed_photos(lite2, images, cache)]).astype(float)
+        rows = [one.features for one in embed_photos(lite2, images, cache) if one.features is not None]
+    assert len(rows) == len(images)
+    return np.stack(rows).astype(float)
 
 
 def form(rows: np.ndarray, share: float, root: bool = True) -> np.ndarray:
     """Channels and, weighted by `share`, ImageNet's probabilities; the encoder weights them by a tenth."""
     rows = np.hstack([rows[:, :CHANNELS], rows[:, CHANNELS:] * share / 0.1])
     rows = np.sqrt(rows) if root else rows
-    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+    return np.asarray(rows / np.linalg.norm(rows, axis=1, keepdims=True))
 
 
 def split(labels: np.ndarray, known: tuple[int, ...], seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -84,7 +86,7 @@ class Rule:
 
     def familiarity(self, x: np.ndarray, forgiven: float) -> np.ndarray:
         centre = self.distances(x, self.means.mean(0, keepdims=True))[:, 0] if forgiven else 0
-        return forgiven * centre - self.distances(x, self.means).min(1)
+        return np.asarray(forgiven * centre - self.distances(x, self.means).min(1))
 
 
 def line(name: str, x: np.ndarray, y: np.ndarray, strange: np.ndarray, metric: str, forgiven: float) -> str:
@@ -118,7 +120,7 @@ class LastStage:
             before = network.layers[:-2]
             pixels = [np.array(Image.fromarray(image).resize((224, 224), Image.Resampling.BICUBIC)) for image in images]
             parts = torch.from_numpy(np.stack(pixels)).permute(0, 3, 1, 2).split(50)
-            scaled = [(part - efficientnet.MEAN) / efficientnet.STD for part in parts]
+            scaled = [(part - efficientnet_weights.MEAN) / efficientnet_weights.STD for part in parts]
             self.maps = torch.cat([before(part) for part in scaled])
             self.mirrored = torch.cat([before(part.flip(3)) for part in scaled])
             self.likely = (self.classify(self.channels(self.layers, self.maps)) / efficientnet.SOFTNESS).softmax(1)
