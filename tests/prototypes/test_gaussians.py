@@ -192,17 +192,17 @@ def test_sampled_squared_distance_converges_to_the_closed_form(weighted):
 
 @pytest.mark.parametrize("trained", [False, True])
 @pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("draws", [None, torch.tensor([0, 1, 0, 1, 2])])
-def test_distances_to_samples_that_are_never_kept(trained, weighted, draws):
+@pytest.mark.parametrize("noise_rows", [None, torch.tensor([0, 1, 0, 1, 2])])
+def test_distances_to_samples_that_are_never_kept(trained, weighted, noise_rows):
     """The same numbers as from the samples themselves, and the same gradient of x."""
     random = torch.Generator().manual_seed(0)
     x = torch.randn(4, 3, 8, generator=random, requires_grad=True)
     y = Gaussian(torch.randn(5, 8, generator=random), torch.randn(5, 8, generator=random))
     weight = (-y.logvar).exp() if weighted else None
-    noise = torch.randn(4, 5 if draws is None else 3, 8, generator=random)
-    expected = squared_distances(x, y.sample(noise if draws is None else noise[:, draws]), weight)
+    noise = torch.randn(4, 5 if noise_rows is None else 3, 8, generator=random)
+    expected = squared_distances(x, y.sample(noise if noise_rows is None else noise[:, noise_rows]), weight)
     given = Gaussian(y.mean.requires_grad_(trained), y.logvar)
-    found = sampled_squared_distances(x, given, noise.clone(), weight, draws)
+    found = sampled_squared_distances(x, given, noise.clone(), weight, noise_rows)
     torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
     gradients = [torch.autograd.grad(each.sqrt().sum(), x)[0] for each in (found, expected)]
     torch.testing.assert_close(*gradients, rtol=1e-4, atol=1e-5)

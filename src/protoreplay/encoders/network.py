@@ -6,6 +6,7 @@ from typing import cast
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
 
 from protoreplay.core.errors import UserError
 from protoreplay.core.rng import borrowed
@@ -37,7 +38,14 @@ class Network(nn.Module):
 
     def forward(self, images: Tensor) -> Tensor:
         """Pixels of 0..255, N x C x H x W, to N x outputs."""
-        return cast(Tensor, self.head(self.trunk(images)))
+        # One image is no batch to normalise by: batch normalisation then goes by what it has seen so far.
+        alone = [m for m in self.modules() if isinstance(m, _BatchNorm)] if self.training and len(images) == 1 else []
+        for module in alone:
+            module.eval()
+        outputs = cast(Tensor, self.head(self.trunk(images)))
+        for module in alone:
+            module.train()
+        return outputs
 
     def gaussian(self, images: Tensor) -> tuple[Tensor, Tensor]:
         """Pixels of 0..255, N x C x H x W, to mean and log-variance, each N x (outputs / 2)."""

@@ -1,5 +1,6 @@
 """Diagonal Gaussians as prototypes: sampling, averaging, and the bank that is stored after a task."""
 
+import math
 from dataclasses import dataclass
 from typing import NamedTuple, Self
 
@@ -72,6 +73,19 @@ class PrototypeBank:
         """For each (task, class) pair, N each, the row of its prototype (int64, N), or -1 where there is none."""
         match = (tasks[:, None] == self.tasks) & (classes[:, None] == self.classes)
         return torch.where(match.any(1), match.int().argmax(1), -1)
+
+
+def independent_noise(samples: int, rows: int, dim: int, random: torch.Generator) -> Tensor:
+    """Standard normal numbers, samples x rows x dim."""
+    return torch.randn(samples, rows, dim, generator=random)
+
+
+def antithetic_noise(samples: int, rows: int, dim: int, random: torch.Generator) -> Tensor:
+    """Standard normal numbers, samples x rows x dim, in pairs of opposite sign: half as many are drawn."""
+    noise = torch.empty(samples, rows, dim)
+    drawn = noise[: math.ceil(samples / 2)].normal_(generator=random)
+    torch.neg(drawn[: samples // 2], out=noise[len(drawn) :])
+    return noise
 
 
 def group_means(gaussian: Gaussian, groups: Tensor, count: int) -> Gaussian:
