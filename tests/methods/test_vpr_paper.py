@@ -5,7 +5,7 @@ from protoreplay.encoders.registry import ENCODERS
 from protoreplay.methods import fused_replay
 from protoreplay.methods.base import MethodContext
 from protoreplay.methods.vpr_paper import VPRPaper, VPRPaperConfig
-from protoreplay.prototypes.gaussians import Gaussian, antithetic_noise, independent_noise
+from protoreplay.prototypes.gaussians import Gaussian
 from tests.conftest import toy_task
 
 QUICK = {"encoder": "conv-small", "epochs": 2, "dim": 5, "samples": 3, "budget": 8}
@@ -114,19 +114,6 @@ def test_fused_gradient_is_the_mean_of_the_single_ones(monkeypatch, group, recal
     assert len(groups) == {1: 4, 100: 2, 2**18: 1}[group]
     fused_loss(method)
     torch.testing.assert_close(gradient_of(method), single.mean(0), rtol=1e-4, atol=1e-6)
-
-
-@pytest.mark.parametrize("samples", [1, 4, 5])
-def test_fused_noise_comes_in_pairs_of_normal_numbers(samples):
-    noise = antithetic_noise(samples, 3, 4000, torch.Generator().manual_seed(0))
-    drawn = (samples + 1) // 2
-    assert noise.shape == (samples, 3, 4000)
-    assert torch.equal(noise[drawn:], -noise[: samples - drawn])
-    assert noise[:drawn].flatten(1).corrcoef().allclose(torch.eye(drawn), atol=0.05)
-    assert noise.flatten(1).mean(1).abs().max() < 0.05
-    assert noise.flatten(1).std(1).sub(1).abs().max() < 0.05
-    free = independent_noise(samples, 3, 4000, torch.Generator().manual_seed(0))
-    assert free.flatten(1).corrcoef().allclose(torch.eye(samples), atol=0.05)
 
 
 def test_replay_loss_is_the_cross_entropy_of_known_images_among_each_set():

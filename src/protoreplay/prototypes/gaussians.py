@@ -120,3 +120,9 @@ def class_probabilities(probabilities: Tensor, owners: Tensor, classes: Tensor) 
     column = torch.searchsorted(classes, owners).expand_as(probabilities)
     best = probabilities.new_zeros(len(probabilities), len(classes)).scatter_reduce(1, column, probabilities, "amax")
     return best / best.sum(1, keepdim=True)
+
+
+def class_scores(scores: Tensor, owners: Tensor) -> Tensor:
+    """The best score, N x C, of each class's prototypes, N x K; `owners`, int64, K, are classes from 0 up."""
+    best = scores.new_full((len(scores), int(owners.max()) + 1), -torch.inf)
+    return best.scatter_reduce(1, owners.expand_as(scores), scores, "amax")
