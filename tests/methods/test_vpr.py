@@ -222,3 +222,16 @@ def test_a_domain_of_two_images_is_split_into_two(seed):
     method.learn(TASKS[0])
     method.learn(toy_task(2, (0, 1), shots=1))
     assert len(method.domains) == 2
+
+
+def test_settings_of_the_dictionary_are_settings_of_vpr():
+    body = vpr(grid=2, field_width=7, threshold=0.5).body
+    assert body.field.shape == (40, 7)
+    assert body.projection.shape == (28, 12)
+    assert body.settings.threshold == 0.5
+
+
+def test_a_dictionary_as_it_always_was_is_not_written_down():
+    """So that runs of before there was a choice are still the same runs."""
+    assert not {"grid", "threshold", "patch_count", "copies"} & VPRConfig(grid=3, threshold=1.0).model_dump().keys()
+    assert VPRConfig(grid=4).model_dump()["grid"] == 4

@@ -1,8 +1,8 @@
 """Variational Prototype Replays on a body that is made once: prototypes carry the memory, and samples of them replay.
 
-The body turns an image into features and never changes after the first task. On it stands an invertible
-linear layer. Prototypes, the mean of every class and the covariance that classes share, are kept in front of the layer,
-so that they go through every change of it exactly.
+The body turns an image into features and never changes after the first task. On it stands an invertible linear layer.
+Prototypes, the mean of every class and the covariance that classes share, are kept in front of the layer, so that they
+go through every change of it exactly.
 """
 
 import math
@@ -13,7 +13,7 @@ from pydantic import Field
 from torch import Tensor
 
 from protoreplay.core.progress import StepCallback
-from protoreplay.encoders.dictionary import PatchDictionary
+from protoreplay.encoders.dictionary import DictionarySettings, PatchDictionary
 from protoreplay.encoders.fixed import RootPixels
 from protoreplay.methods.augmentation import AugmentationSettings, augment
 from protoreplay.methods.base import BatchClassifier, LatentSpace, Method, MethodContext
@@ -29,19 +29,11 @@ from protoreplay.prototypes.whitening import DenseMatrix, DiagonalMatrix, Square
 from protoreplay.streams.stream import Task
 
 
-class VPRConfig(AugmentationSettings):
+class VPRConfig(DictionarySettings, AugmentationSettings):
     """Settings of VPR; all of them ours, chosen on validation streams."""
 
     body: Literal["dictionary", "pixels"] = "dictionary"
     """A dictionary of patches of the first task's images, or square roots of pixels where pixels have no neighbours."""
-    filters: int = Field(160, ge=1)
-    """Filters of the dictionary."""
-    patch: int = Field(8, ge=2)
-    """Side of the dictionary's patches."""
-    mirror: bool = True
-    """Whether the dictionary gives an image and its mirror image the same features."""
-    latent: int = Field(700, ge=1)
-    """Latent dimension: width of the dictionary's features and of the layer."""
     views: int = Field(200, ge=1)
     """Views of a class: its images, and changed copies of all of them alike. A prototype is halfway between the mean of
     the images and that of all views."""
@@ -91,9 +83,7 @@ class VPR(Method[VPRConfig]):
     def __init__(self, config: VPRConfig, context: MethodContext) -> None:
         super().__init__(config, context)
         body = (
-            RootPixels(context.image_shape)
-            if config.body == "pixels"
-            else PatchDictionary(context.image_shape, config.filters, config.patch, config.latent, config.mirror)
+            RootPixels(context.image_shape) if config.body == "pixels" else PatchDictionary(context.image_shape, config)
         )
         self.body, width = self.carry("body", body.to(self.device)), body.width
         kind, shape = (DenseMatrix, (width, width)) if config.weighting == "covariance" else (DiagonalMatrix, (width,))
