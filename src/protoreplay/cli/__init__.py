@@ -10,8 +10,8 @@ import typer
 from typer.exceptions import TyperException
 
 from protoreplay._version import __version__
-from protoreplay.cli.analysis import analysis_app
-from protoreplay.cli.data import data_app
+from protoreplay.cli.analysis_commands import analysis_app
+from protoreplay.cli.data_commands import data_app
 from protoreplay.cli.options import (
     Address,
     CpusPerRun,
@@ -34,8 +34,8 @@ from protoreplay.cli.options import (
     print_columns,
     split_values,
 )
-from protoreplay.cli.photos import photos_app
-from protoreplay.cli.serve import serve_app
+from protoreplay.cli.photo_commands import photos_app
+from protoreplay.cli.serve_commands import serve_app
 from protoreplay.core.errors import UserError
 
 if TYPE_CHECKING:
