@@ -75,7 +75,9 @@ def accuracies(seed: int, settings: dict[str, Any]) -> tuple[float, float]:
         rows = torch.cat([(asked == label).nonzero().flatten()[:ASKED] for label in task.classes])
         features.append(method.embed(images[rows]))
         labels.append(asked[rows])
-        found.append(100 * (method.predict(torch.cat(features), embedded=True) == torch.cat(labels)).float().mean().item())
+        found.append(
+            100 * (method.predict(torch.cat(features), embedded=True) == torch.cat(labels)).float().mean().item()
+        )
     return sum(found) / len(found), found[-1]
 
 

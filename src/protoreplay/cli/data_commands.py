@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from protoreplay.cli.options import print_columns
 from protoreplay.core.errors import UserError
 
 if TYPE_CHECKING:
@@ -21,10 +22,7 @@ def ls() -> None:
     from protoreplay.data import cache
     from protoreplay.data.catalog import DATASETS
 
-    rows = [(entry.name, entry.summary, _state(entry)) for entry in DATASETS.values()]
-    widths = [max(len(row[column]) for row in rows) for column in (0, 1)]
-    for name, summary, state in rows:
-        print(f"{name.ljust(widths[0])}  {summary.ljust(widths[1])}  {state}")
+    print_columns([(entry.name, entry.summary, _state(entry)) for entry in DATASETS.values()])
     print(f"in {cache.folder()}")
 
 

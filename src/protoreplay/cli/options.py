@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
+from protoreplay.core.columns import align_columns
 from protoreplay.core.errors import UserError
 
 if TYPE_CHECKING:
@@ -44,9 +45,8 @@ RunsFolder = Annotated[Path, typer.Argument(metavar="DIR", help="A folder of run
 
 def print_columns(rows: Sequence[tuple[str, ...]]) -> None:
     """Print rows, aligned."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+    for line in align_columns(rows):
+        print(line)
 
 
 def parse(overrides: list[str] | None, option: str = "--set", form: str = "KEY=VALUE") -> dict[str, str]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from protoreplay.core.columns import align_columns
 from protoreplay.photos import advice
 from protoreplay.photos.model import Event, Model
 from protoreplay.prototypes.classifier import shared_scatter, weights
@@ -79,9 +80,7 @@ def lines(model: Model) -> Iterator[str]:
         spread = f"{entry.spread:.2f}" if entry.spread else "-"
         learned = _day(entry.first) + ("" if _day(entry.first) == _day(entry.last) else f" to {_day(entry.last)}")
         rows.append((entry.name, str(entry.photos), f"{sum(entry.kept.values()):,}", learned, spread, confused))
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+    yield from align_columns(rows)
 
 
 def event_line(event: Event) -> str:
