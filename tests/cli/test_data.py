@@ -1,8 +1,5 @@
-import sys
-
 import pytest
 
-from protoreplay import cli
 from protoreplay.core.item_progress import ItemProgressLines
 from protoreplay.data import catalog, mnist
 from tests.data import fakes
@@ -17,17 +14,9 @@ def cache_folder(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def data(capsys, monkeypatch):
+def data(protoreplay):
     """Exit code, stdout and stderr of a `protoreplay data` command."""
-
-    def call(*words):
-        monkeypatch.setattr(sys, "argv", ["protoreplay", "data", *map(str, words)])
-        with pytest.raises(SystemExit) as stop:
-            cli.main()
-        output = capsys.readouterr()
-        return stop.value.code or 0, output.out, output.err
-
-    return call
+    return lambda *words: protoreplay("data", *words)
 
 
 def test_a_life_of_the_cache(data, tmp_path, cache_folder):

@@ -34,8 +34,11 @@ class KeptRun:
         return protocol.stream(self.seed, settings, self.config["evaluation"])
 
 
-def find(root: Path, method: str) -> list[KeptRun]:
-    """The finished runs of `method` under `root` that kept their prototypes, by seed; none is a `UserError`."""
+def find(root: Path, method: str | None = None) -> list[KeptRun]:
+    """The finished runs of `method` under `root` that kept their prototypes, by seed; none is a `UserError`.
+
+    Without `method`, those of the only method that kept any; that several did is a `UserError`.
+    """
     if not root.is_dir():
         raise UserError(f"{root} is not a folder: give one that `protoreplay run` or `bench` wrote to")
     folders = [RunFolder(Path(place)) for place, _, files in os.walk(root) if "config.json" in files]
@@ -46,6 +49,10 @@ def find(root: Path, method: str) -> list[KeptRun]:
     if not there:
         raise UserError(f"{root} holds no finished run that kept its prototypes: do one with --keep-prototypes")
     names = {folder: str(configs[folder]["method"]["name"]) for folder in there}
+    if method is None:
+        method, *others = sorted({*names.values()})
+        if others:
+            raise UserError(f"{root} holds prototypes of {', '.join([method, *others])}: choose one with --method")
     chosen = [folder for folder in there if names[folder] == method]
     if not chosen:
         raise unknown_name(

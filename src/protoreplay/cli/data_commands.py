@@ -5,19 +5,21 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from protoreplay.cli.options import print_columns
+from protoreplay.cli.printing import print_columns
 from protoreplay.core.errors import UserError
 
 if TYPE_CHECKING:
     from protoreplay.data.catalog import DatasetEntry
 
-data_app = typer.Typer(no_args_is_help=True, help="Get, import, list and verify datasets.")
+data_app = typer.Typer()
+datasets_app = typer.Typer(no_args_is_help=True, help="Get, import, list and verify datasets.")
+data_app.add_typer(datasets_app, name="data")
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="A name of `protoreplay data ls`.")]
+DatasetName = Annotated[str, typer.Argument(metavar="NAME", help="A name of `protoreplay data ls`.")]
 
 
-@data_app.command()
-def ls() -> None:
+@datasets_app.command("ls")
+def ls_command() -> None:
     """List the datasets: what is on this machine and from where, and what could be got."""
     from protoreplay.data import cache
     from protoreplay.data.catalog import DATASETS
@@ -26,8 +28,8 @@ def ls() -> None:
     print(f"in {cache.folder()}")
 
 
-@data_app.command()
-def get(name: Name) -> None:
+@datasets_app.command("get")
+def get_command(name: DatasetName) -> None:
     """Download a dataset into the cache and check it; what is there already is checked only."""
     from protoreplay.core.item_progress import for_this_terminal
     from protoreplay.data import catalog
@@ -37,9 +39,9 @@ def get(name: Name) -> None:
     print(path)
 
 
-@data_app.command("import")
-def import_(
-    name: Name,
+@datasets_app.command("import")
+def import_command(
+    name: DatasetName,
     path: Annotated[Path, typer.Argument(metavar="PATH", help="A folder, .tar, .tar.gz or .zip.")],
 ) -> None:
     """Read a copy of a dataset that you have into the cache."""
@@ -51,8 +53,8 @@ def import_(
     print(stored)
 
 
-@data_app.command()
-def verify(
+@datasets_app.command("verify")
+def verify_command(
     name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="All that is there if left out.")] = None,
 ) -> None:
     """Read every byte of a dataset again and compare digests."""
@@ -70,8 +72,8 @@ def verify(
         raise UserError("; ".join(problems))
 
 
-@data_app.command()
-def path(name: Name) -> None:
+@datasets_app.command("path")
+def path_command(name: DatasetName) -> None:
     """Print the path of a dataset's file."""
     from protoreplay.data import catalog
 

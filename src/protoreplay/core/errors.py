@@ -14,3 +14,11 @@ def unknown_name(what: str, name: str, known: Iterable[str], where: str = "", fo
     near = difflib.get_close_matches(name, names, n=1)
     hint = f" (did you mean {near[0]}?)" if near else ""
     return UserError(f"unknown {what} '{name}'{where}{hint}; known: {', '.join([*names, *forms])}")
+
+
+def checked_name(what: str, name: str, known: Iterable[str], where: str = "") -> str:
+    """`name` if it is one of `known`; the error of `unknown_name` is raised if it is not."""
+    names = list(known)
+    if name not in names:
+        raise unknown_name(what, name, names, where)
+    return name
