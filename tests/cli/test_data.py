@@ -1,6 +1,5 @@
 import pytest
 
-from protoreplay.core.item_progress import ItemProgressLines
 from protoreplay.data import catalog, mnist
 from tests.data import fakes
 from tests.data.test_mini_imagenet import copy
@@ -70,20 +69,3 @@ def test_wrong_calls_are_one_line(data, words, message):
     assert code == 2
     assert err.startswith(f"protoreplay: {message}")
     assert err.count("\n") == 1
-
-
-def test_lines_in_a_log(capsys):
-    lines = ItemProgressLines()
-    lines.begin("file", 1000)
-    for _ in range(1000):
-        lines.advance(1)
-    lines.begin("unknown size")
-    lines.advance(5)
-    assert capsys.readouterr().err.splitlines() == [
-        "file",
-        "file: 25 %",
-        "file: 50 %",
-        "file: 75 %",
-        "file: 100 %",
-        "unknown size",
-    ]

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from PIL import Image
 
-from protoreplay.core.item_progress import ItemProgress
+from protoreplay.core.terminal import ItemProgress
 from protoreplay.data import cifar10, mnist
 from protoreplay.data.cache import digest
 from protoreplay.data.sources import Source

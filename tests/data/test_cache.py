@@ -2,7 +2,6 @@ import os
 import stat
 from pathlib import Path
 
-import platformdirs
 import pytest
 import safetensors.torch
 import torch
@@ -71,14 +70,6 @@ def test_the_same_content_gives_the_same_file():
 def test_the_file_has_the_permissions_of_any_new_file(tmp_path):
     (tmp_path / "new").touch()
     assert stat.S_IMODE(store().stat().st_mode) == stat.S_IMODE((tmp_path / "new").stat().st_mode)
-
-
-def test_where_the_cache_is(monkeypatch, tmp_path):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("PROTOREPLAY_DATA", "here")
-    assert cache.folder() == tmp_path / "here"
-    monkeypatch.delenv("PROTOREPLAY_DATA")
-    assert cache.folder() == platformdirs.user_cache_path("protoreplay") / "data"
 
 
 def flip(path, at):

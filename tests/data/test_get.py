@@ -5,13 +5,12 @@ import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
 import torch
 
 from protoreplay.core.errors import UserError
-from protoreplay.core.item_progress import ItemProgressLines
+from protoreplay.core.terminal import ItemProgressLines
 from protoreplay.data import cifar10, mnist, sources
 from protoreplay.data.catalog import get
 from protoreplay.data.sources import Source
@@ -199,7 +198,7 @@ PROGRAM = """
 import pathlib, resource, sys, time
 from tests.data import fakes
 from protoreplay.data.catalog import get
-from protoreplay.core.item_progress import ItemProgressLines
+from protoreplay.core.terminal import ItemProgressLines
 from protoreplay.data.sources import Source
 from protoreplay.core.errors import UserError
 
@@ -222,7 +221,7 @@ except UserError as error:
 def start(tmp_path, *words):
     return subprocess.Popen(
         [sys.executable, "-c", PROGRAM, str(tmp_path), *words],
-        env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])},
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
         stderr=subprocess.PIPE,
         text=True,
     )
@@ -241,6 +240,7 @@ def test_a_killed_download_does_not_disturb_the_next(tmp_path, cache_folder):
     process = start(tmp_path, "600")
     deadline = time.monotonic() + BOUND
     while not list(cache_folder.glob(".mnist.*.tmp/0/half")):
+        assert process.poll() is None
         assert time.monotonic() < deadline
         time.sleep(0.02)
     process.send_signal(signal.SIGKILL)

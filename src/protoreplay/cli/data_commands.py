@@ -21,20 +21,20 @@ DatasetName = Annotated[str, typer.Argument(metavar="NAME", help="A name of `pro
 @datasets_app.command("ls")
 def ls_command() -> None:
     """List the datasets: what is on this machine and from where, and what could be got."""
-    from protoreplay.data import cache
+    from protoreplay.core.places import data_folder
     from protoreplay.data.catalog import DATASETS
 
     print_columns([(entry.name, entry.summary, _state(entry)) for entry in DATASETS.values()])
-    print(f"in {cache.folder()}")
+    print(f"in {data_folder()}")
 
 
 @datasets_app.command("get")
 def get_command(name: DatasetName) -> None:
     """Download a dataset into the cache and check it; what is there already is checked only."""
-    from protoreplay.core.item_progress import for_this_terminal
+    from protoreplay.core.terminal import item_progress
     from protoreplay.data import catalog
 
-    with for_this_terminal() as progress:
+    with item_progress() as progress:
         path = catalog.get(name, progress)
     print(path)
 
@@ -45,10 +45,10 @@ def import_command(
     path: Annotated[Path, typer.Argument(metavar="PATH", help="A folder, .tar, .tar.gz or .zip.")],
 ) -> None:
     """Read a copy of a dataset that you have into the cache."""
-    from protoreplay.core.item_progress import for_this_terminal
+    from protoreplay.core.terminal import item_progress
     from protoreplay.data import catalog
 
-    with for_this_terminal() as progress:
+    with item_progress() as progress:
         stored = catalog.import_from(name, path, progress)
     print(stored)
 

@@ -79,7 +79,7 @@ def pick_engine(
     from protoreplay.experiments.grid import in_this_process
     from protoreplay.experiments.workers import in_workers
 
-    devices.pick(device)
+    devices.pick_device(device)
     return in_this_process if jobs == 1 else partial(in_workers, jobs=jobs)
 
 

@@ -11,7 +11,6 @@ import contextlib
 import functools
 import hashlib
 import json
-import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
@@ -20,23 +19,17 @@ from pathlib import Path
 from typing import Any
 
 import filelock
-import platformdirs
 import safetensors
 import safetensors.torch
 from torch import Tensor
 
 from protoreplay.core.errors import UserError
 from protoreplay.core.files import move_into_place
+from protoreplay.core.places import data_folder
 from protoreplay.data.images import Dataset, ImageSet
 
 FORMAT = 1
 """Raised when files written before can no longer be read."""
-
-
-def folder() -> Path:
-    """Where the files are: `PROTOREPLAY_DATA` if it is set, the cache folder of this user otherwise."""
-    chosen = os.environ.get("PROTOREPLAY_DATA")
-    return Path(chosen).expanduser().absolute() if chosen else platformdirs.user_cache_path("protoreplay") / "data"
 
 
 @dataclass(frozen=True)
@@ -71,7 +64,7 @@ class CacheFile:
     @property
     def path(self) -> Path:
         """Where the file is, or would be."""
-        return folder() / f"{self.name}.safetensors"
+        return data_folder() / f"{self.name}.safetensors"
 
     def dataset(self, size: int | None = None) -> Dataset:
         """The dataset, opened once per process and path; `size` where images are kept at several."""

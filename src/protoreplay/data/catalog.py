@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from protoreplay.core.errors import UserError
-from protoreplay.core.item_progress import ItemProgress
 from protoreplay.core.registry import Registry, is_in_file
+from protoreplay.core.terminal import ItemProgress
 from protoreplay.data import cifar10, digits, mini_imagenet, mnist, photo_folder
 from protoreplay.data.cache import CacheFile, Content
 from protoreplay.data.images import Dataset

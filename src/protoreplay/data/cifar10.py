@@ -9,7 +9,7 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from protoreplay.core.item_progress import ItemProgress
+from protoreplay.core.terminal import ItemProgress
 from protoreplay.data import archives
 from protoreplay.data.cache import CacheFile
 from protoreplay.data.images import Dataset

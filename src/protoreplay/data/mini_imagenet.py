@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from protoreplay.core.errors import UserError
-from protoreplay.core.item_progress import ItemProgress
+from protoreplay.core.terminal import ItemProgress
 from protoreplay.data import archives, pictures
 from protoreplay.data.cache import CacheFile, Content
 from protoreplay.data.images import Dataset

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from protoreplay.core.item_progress import ItemProgress
+from protoreplay.core.terminal import ItemProgress
 from protoreplay.data import archives
 from protoreplay.data.cache import CacheFile
 from protoreplay.data.images import Dataset

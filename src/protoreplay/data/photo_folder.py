@@ -9,6 +9,7 @@ import numpy.typing as npt
 import torch
 
 from protoreplay.core.errors import UserError
+from protoreplay.core.files import visible_entries
 from protoreplay.data import pictures
 from protoreplay.data.images import Dataset, ImageSet
 
@@ -47,10 +48,10 @@ def read(path: Path, size: int, warn: Callable[[str], None] = _to_stderr) -> Ima
         raise UserError(f"{path} is not a folder: give one with a sub-folder of photos per class")
     if size < 1:
         raise UserError(f"size={size}: at least 1")
-    classes = [entry for entry in _visible(path) if entry.is_dir()]
+    classes = [entry for entry in visible_entries(path) if entry.is_dir()]
     if not classes:
         raise UserError(f"{path} has no sub-folders: put the photos of each class into one of its own")
-    files = [(label, file) for label, folder in enumerate(classes) for file in _visible(folder)]
+    files = [(label, file) for label, folder in enumerate(classes) for file in visible_entries(folder)]
 
     def decode(item: tuple[int, Path]) -> npt.NDArray[np.uint8] | str:
         if not item[1].is_file():
@@ -71,7 +72,3 @@ def read(path: Path, size: int, warn: Callable[[str], None] = _to_stderr) -> Ima
         raise UserError(f"{classes[min(empty)]} has no readable photo: put some in or remove it")
     names = tuple(folder.name for folder in classes)
     return ImageSet(torch.from_numpy(np.stack(images)), torch.tensor(labels), names)
-
-
-def _visible(folder: Path) -> list[Path]:
-    return sorted((entry for entry in folder.iterdir() if not entry.name.startswith(".")), key=lambda e: e.name)

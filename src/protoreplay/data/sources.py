@@ -13,7 +13,7 @@ from pathlib import Path
 from torch import Tensor
 
 from protoreplay.core.errors import UserError
-from protoreplay.core.item_progress import ItemProgress
+from protoreplay.core.terminal import ItemProgress
 from protoreplay.data.cache import digest
 
 TIMEOUT = (4, 20)

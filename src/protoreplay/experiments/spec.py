@@ -64,7 +64,7 @@ class RunSpec:
 
     def build(self, stream: Stream) -> Method[Any]:
         """The run's method, having learned nothing."""
-        context = MethodContext(stream.image_shape, stream.num_classes, self.seed, devices.pick(self.device))
+        context = MethodContext(stream.image_shape, stream.num_classes, self.seed, devices.pick_device(self.device))
         return registry.get_method(self.method).build(self.method_settings, context)
 
     def identity(self, known_classes: list[int]) -> dict[str, Any]:
@@ -80,7 +80,7 @@ class RunSpec:
     def config(self, stream: Stream) -> dict[str, Any]:
         """The content of `config.json`: everything needed to repeat the run, and what it is computed with."""
         instructions = torch.backends.cpu.get_cpu_capability()
-        computed_with = versions() | {"device": devices.pick(self.device), "processor": instructions}
+        computed_with = versions() | {"device": devices.pick_device(self.device), "processor": instructions}
         return self.identity(stream.known_classes()) | {"versions": computed_with}
 
 
@@ -132,7 +132,7 @@ def resolve_grid(
         raise UserError(f"seed {min(seeds)}: seeds are 0 or above")
     if twice := sorted(overrides.keys() & vary.keys()):
         raise UserError(f"{twice[0]} is both set and varied: give one of them")
-    devices.check(device)
+    devices.check_device(device)
     keeping = [name for name in method_names if registry.get_method(name).method.has_latent()]
     if keep and not keeping:
         having = [name for name, recipe in registry.METHODS.items() if recipe.method.has_latent()]
