@@ -27,7 +27,7 @@ def test_a_life_of_the_cache(data, tmp_path, cache_folder):
         "",
         "protoreplay: mnist is not on this machine: get it with `protoreplay data get mnist`\n",
     )
-    catalog.get("mnist", sources=(fakes.source(),))
+    catalog.download_dataset("mnist", sources=(fakes.source(),))
     code, out, err = data("import", "mini-imagenet", fakes.unpacked(tmp_path / "copy", copy()))
     assert (code, out) == (0, f"{cache_folder / 'mini-imagenet.safetensors'}\n")
     assert err.splitlines() == ["mini-imagenet: 40 images", "mini-imagenet: 40 images: 100 %"]
@@ -40,7 +40,7 @@ def test_a_life_of_the_cache(data, tmp_path, cache_folder):
 
 
 def test_damage_is_one_line_that_names_the_fix(data):
-    path = catalog.get("mnist", sources=(fakes.source(),))
+    path = catalog.download_dataset("mnist", sources=(fakes.source(),))
     content = bytearray(path.read_bytes())
     content[-1000] ^= 1
     path.write_bytes(content)

@@ -8,16 +8,16 @@ import torch
 
 from protoreplay.core.errors import UserError
 from protoreplay.data import cache
-from protoreplay.data.cache import CacheFile, Content
+from protoreplay.data.cache import DatasetContent, DatasetFile
 from tests.data.fakes import tensors
 
-FILE = CacheFile("toy", remedy="protoreplay data get toy")
+FILE = DatasetFile("toy", remedy="protoreplay data get toy")
 CLASSES = tuple("0123456789")
 
 
 def store(made=None, classes=CLASSES, file=FILE):
     with file.locked(pytest.fail) as work:
-        file.store(Content(made or tensors(), classes, "a test"), work)
+        file.store(DatasetContent(made or tensors(), classes, "a test"), work)
     return file.path
 
 
@@ -134,7 +134,7 @@ def test_a_file_of_another_version(monkeypatch):
 
 
 def test_one_lock_per_dataset_and_leftovers_of_a_killed_process(cache_folder):
-    other = CacheFile("toy2", remedy="")
+    other = DatasetFile("toy2", remedy="")
     leftover = cache_folder / ".toy.abc.tmp"
     with other.locked(pytest.fail) as theirs:
         leftover.mkdir(parents=True)

@@ -35,7 +35,7 @@ def get_command(name: DatasetName) -> None:
     from protoreplay.data import catalog
 
     with item_progress() as progress:
-        path = catalog.get(name, progress)
+        path = catalog.download_dataset(name, progress)
     print(path)
 
 
@@ -49,7 +49,7 @@ def import_command(
     from protoreplay.data import catalog
 
     with item_progress() as progress:
-        stored = catalog.import_from(name, path, progress)
+        stored = catalog.import_dataset(name, path, progress)
     print(stored)
 
 
@@ -64,7 +64,7 @@ def verify_command(
     problems = []
     for each in names:
         try:
-            catalog.cache_file(each).verify()
+            catalog.dataset_file(each).verify()
             print(f"{each}: whole")
         except UserError as error:
             problems.append(str(error))
@@ -77,7 +77,7 @@ def path_command(name: DatasetName) -> None:
     """Print the path of a dataset's file."""
     from protoreplay.data import catalog
 
-    file = catalog.cache_file(name)
+    file = catalog.dataset_file(name)
     file.read()
     print(file.path)
 

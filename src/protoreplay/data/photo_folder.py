@@ -19,12 +19,12 @@ def _to_stderr(line: str) -> None:
 
 
 def load(path: Path, size: int, warn: Callable[[str], None] = _to_stderr) -> Dataset:
-    """The photos of `read`, of which a third of each class, at least one, is for testing.
+    """The photos of `read_photos`, of which a third of each class, at least one, is for testing.
 
     Test photos are evenly spaced among the readable ones of a class, in the order of their names: the same every
     time, and from all of a series of shots. A class needs two photos, and the folder two classes.
     """
-    photos = read(path, size, warn)
+    photos = read_photos(path, size, warn)
     if len(photos.class_names) < 2:
         raise UserError(f"{path} has one class only, '{photos.class_names[0]}': give at least two sub-folders")
     is_test = torch.zeros(len(photos), dtype=torch.bool)
@@ -38,7 +38,7 @@ def load(path: Path, size: int, warn: Callable[[str], None] = _to_stderr) -> Dat
     return Dataset(path.resolve().name, train, test)
 
 
-def read(path: Path, size: int, warn: Callable[[str], None] = _to_stderr) -> ImageSet:
+def read_photos(path: Path, size: int, warn: Callable[[str], None] = _to_stderr) -> ImageSet:
     """All photos, uint8, N x 3 x size x size: classes and, within a class, photos in the order of their names.
 
     A photo is turned upright as its camera noted, cut to its central square and resized. What cannot be read is
@@ -57,12 +57,12 @@ def read(path: Path, size: int, warn: Callable[[str], None] = _to_stderr) -> Ima
         if not item[1].is_file():
             return f"{item[1]}: not a file"
         try:
-            return pictures.decode(item[1], size)[0]
+            return pictures.decode_picture(item[1], size)[0]
         except UserError as error:
             return f"{item[1]}: {error}"
 
     images, labels = [], []
-    for (label, _), photo in zip(files, pictures.in_threads(decode, files, lambda _: None), strict=True):
+    for (label, _), photo in zip(files, pictures.map_in_threads(decode, files, lambda _: None), strict=True):
         if isinstance(photo, str):
             warn(photo)
         else:
