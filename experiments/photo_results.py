@@ -185,7 +185,7 @@ def onnx(root: Path) -> dict[str, Any]:
     classifier = Classifier.load(root / "model", cache=False)
     same, largest, close = 0, 0.0, 0.0
     for photo, answer in zip(photos, classifier.predict(photos, top=10), strict=True):
-        pixels = pictures.decode(photo, classifier.encoder.size, fast=True)[0][None]
+        pixels = pictures.decode_picture(photo, classifier.encoder.size, fast=True)[0][None]
         label, probabilities, familiarity = (value[0] for value in session.run(None, {"pixels": pixels}))
         same += (None if label < 0 else names[label]) == answer.label
         largest = max(largest, *(abs(probabilities[names.index(c.label)] - c.probability) for c in answer.choices))

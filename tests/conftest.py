@@ -44,9 +44,11 @@ def _small_cache(tmp_path_factory):
                 for suffix, shape in sizes.items():
                     pixels = torch.randint(0, 256, (len(labels), *shape), generator=random)
                     tensors[f"{part}_images{suffix}"] = pixels.to(torch.uint8)
-            file = catalog.cache_file(name)
+            file = catalog.dataset_file(name)
             with file.locked(print) as work:
-                file.store(cache.Content(tensors, tuple(f"class {c}" for c in range(classes)), "a stand-in"), work)
+                file.store(
+                    cache.DatasetContent(tensors, tuple(f"class {c}" for c in range(classes)), "a stand-in"), work
+                )
     return place
 
 

@@ -42,7 +42,7 @@ def small(words):
 def readers_folder(monkeypatch, tmp_path, small_cache):
     """Where a reader is: with photos, and stand-ins for what would be downloaded."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(catalog, "fetch_dataset", lambda name, progress: catalog.cache_file(name).path)
+    monkeypatch.setattr(catalog, "download_dataset", lambda name, progress: catalog.dataset_file(name).path)
     monkeypatch.setattr(catalog, "import_dataset", lambda name, path, progress: path)
     for registry in (METHODS, catalog.DATASETS, protocols.PROTOCOLS):
         monkeypatch.setattr(registry, "_session", {})

@@ -33,7 +33,9 @@ def test_the_graph_is_the_network(name):
 def test_it_sees_what_is_on_a_photo():
     """The real weights with the right padding and preprocessing: a palace in China, a flower."""
     lite0 = pretrained.open_encoder("lite0@224")
-    photos = [pictures.square(Image.fromarray(load_sample_image(f"{name}.jpg")), 224) for name in ("china", "flower")]
+    photos = [
+        pictures.central_square(Image.fromarray(load_sample_image(f"{name}.jpg")), 224) for name in ("china", "flower")
+    ]
     likely = lite0.embed(np.stack(photos))[:, 1280:]
     assert likely.argmax(1).tolist() == [698, 985], "ImageNet's palace and daisy"
 

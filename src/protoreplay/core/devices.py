@@ -2,16 +2,14 @@
 
 import torch
 
-from protoreplay.core.errors import UserError, unknown_name
+from protoreplay.core.errors import UserError, checked_name
 
 DEVICES = ("cpu", "cuda", "mps", "auto")
 
 
 def check_device(name: str) -> str:
     """`name`, or a `UserError` if it is none of `DEVICES`."""
-    if name not in DEVICES:
-        raise unknown_name("device", name, list(DEVICES))
-    return name
+    return checked_name("device", name, DEVICES)
 
 
 def pick_device(name: str) -> str:

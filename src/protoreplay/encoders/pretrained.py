@@ -4,17 +4,16 @@ import dataclasses
 import functools
 import hashlib
 import json
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-import platformdirs
 
 from protoreplay.core.errors import UserError
 from protoreplay.core.files import write_whole
+from protoreplay.core.places import cache_folder
 
 DEFAULT_ENCODER = "lite2"
 SIZES = {"lite0": 128, "lite1": 224, "lite2": 224}
@@ -146,18 +145,12 @@ def encoder_fingerprint(steps: Preprocessing, *weights: bytes | memoryview) -> s
     return digest.hexdigest()
 
 
-def folder() -> Path:
-    """Where converted encoders and features are kept: `PROTOREPLAY_CACHE`, or the cache folder of this user."""
-    chosen = os.environ.get("PROTOREPLAY_CACHE")
-    return Path(chosen).expanduser().absolute() if chosen else platformdirs.user_cache_path("protoreplay")
-
-
 def _kept(name: str, convert: Callable[[], tuple[int, str, bytes]], fingerprint: str = "") -> FrozenEncoder:
     """What `convert` makes (size, fingerprint, graph), made once per machine, because it takes a second or many.
 
     A kept file whose bytes are not as they were written, or of other weights, is made again.
     """
-    place = folder() / "encoders" / f"{name.replace(':', '-').replace('/', '-')}.graph"
+    place = cache_folder() / "encoders" / f"{name.replace(':', '-').replace('/', '-')}.graph"
     try:
         head, _, graph = place.read_bytes().partition(b"\n")
         about = json.loads(head)

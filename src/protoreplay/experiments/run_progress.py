@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as RichProgress
 
-from protoreplay.core.terminal import BarView, LineView, View, choose
+from protoreplay.core.terminal import BarView, LineView, ProgressView, pick_view
 
 QUIET_SECONDS = 10.0
 """In a log, a run that is one of many does not speak more often than this."""
@@ -29,7 +29,7 @@ class RunProgress:
         """The run does not go on."""
 
 
-class GridProgress(View):
+class GridProgress(ProgressView):
     """The view of many runs at once; shows nothing."""
 
     def grid(self, runs: int, finished: int) -> None:
@@ -139,7 +139,7 @@ class GridProgressBars(BarView, GridProgress):
 
 def for_this_terminal() -> GridProgress:
     """Bars where stderr is a terminal, lines where it is not."""
-    return choose(GridProgressBars, GridProgressLines)
+    return pick_view(GridProgressBars, GridProgressLines)
 
 
 def _more(failed: int, seconds_left: float) -> str:

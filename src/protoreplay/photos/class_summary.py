@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from protoreplay.core.columns import align_columns
 from protoreplay.photos import advice
 from protoreplay.photos.photo_model import ModelEvent, PhotoModel
 from protoreplay.prototypes.prototype_head import dimension_weights, shared_scatter
@@ -89,9 +90,7 @@ def summary_lines(model: PhotoModel) -> Iterator[str]:
             "" if _day(summary.first) == _day(summary.last) else f" to {_day(summary.last)}"
         )
         rows.append((summary.name, str(summary.photos), f"{sum(summary.kept.values()):,}", learned, spread, confused))
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+    yield from align_columns(rows)
 
 
 def event_line(event: ModelEvent) -> str:

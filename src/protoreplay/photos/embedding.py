@@ -185,9 +185,9 @@ def _content(photo: Photo) -> bytes:
 def _decode(photo: Photo, content: bytes, size: int) -> npt.NDArray[np.uint8]:
     """Its central square, 3 x size x size."""
     if isinstance(photo, np.ndarray):
-        return pictures.square(Image.fromarray(photo), size, fast=True)
+        return pictures.central_square(Image.fromarray(photo), size, fast=True)
     # Networks do not see what more detail adds (docs/photos.md), and it takes twice the time.
-    return pictures.decode(io.BytesIO(content), size, fast=True)[0]
+    return pictures.decode_picture(io.BytesIO(content), size, fast=True)[0]
 
 
 def _thumbnail(square: npt.NDArray[np.uint8]) -> bytes:

@@ -16,7 +16,8 @@ from typing import Self
 
 import numpy as np
 
-from protoreplay.encoders.pretrained import Features, folder
+from protoreplay.core.places import cache_folder
+from protoreplay.encoders.pretrained import Features
 from protoreplay.prototypes.sums import Keys
 
 LIMIT = 500_000_000
@@ -37,7 +38,7 @@ class FeatureCache:
 
     def __init__(self, fingerprint: str, path: Path | None = None, limit: int = LIMIT) -> None:
         self.fingerprint, self.limit = fingerprint, limit
-        self.path = path or folder() / "features.sqlite"
+        self.path = path or cache_folder() / "features.sqlite"
         self._lock = threading.Lock()
         self._fresh: dict[bytes, Features] = {}
         self._used: set[bytes] = set()

@@ -1,10 +1,11 @@
 """Which photos are meant: folders of classes to learn, files and folders to ask about."""
 
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from protoreplay.core.errors import UserError
+from protoreplay.core.files import visible_entries
 
 
 def photos_by_class(folder: Path, name: str | None = None) -> dict[str, list[Path]]:
@@ -13,7 +14,7 @@ def photos_by_class(folder: Path, name: str | None = None) -> dict[str, list[Pat
         raise UserError(f"{folder} is not a folder: give one with a sub-folder of photos per class")
     if name is not None:
         return {name: _filled(folder)}
-    folders = [entry for entry in _visible(folder) if entry.is_dir()]
+    folders = [entry for entry in visible_entries(folder) if entry.is_dir()]
     if not folders:
         raise UserError(
             f"{folder} has no sub-folders: put the photos of each class into one of its own, "
@@ -26,7 +27,7 @@ def walk_photos(paths: Iterable[Path]) -> Iterator[Path]:
     """Files as they are given; of folders, all files in them and below, in the order of names."""
     for path in paths:
         if path.is_dir():
-            yield from walk_photos(_visible(path))
+            yield from walk_photos(visible_entries(path))
         else:
             yield path
 
@@ -48,11 +49,7 @@ def _lines(file: Iterable[str]) -> Iterator[Path]:
 
 
 def _filled(folder: Path) -> list[Path]:
-    files = [entry for entry in _visible(folder) if not entry.is_dir()]
+    files = [entry for entry in visible_entries(folder) if not entry.is_dir()]
     if not files:
         raise UserError(f"{folder} has no photos: put some in or remove it")
     return files
-
-
-def _visible(folder: Path) -> Sequence[Path]:
-    return sorted((entry for entry in folder.iterdir() if not entry.name.startswith(".")), key=lambda e: e.name)

@@ -13,7 +13,7 @@ import typer
 from protoreplay.core.errors import UserError
 
 if TYPE_CHECKING:
-    from protoreplay.core.item_progress import ItemProgress
+    from protoreplay.core.terminal import ItemProgress
     from protoreplay.photos.classifier import Classifier
     from protoreplay.photos.teaching import TeachingReport
 
@@ -230,10 +230,10 @@ def _changing(path: Path) -> "Iterator[Classifier]":
 @contextmanager
 def _photos_done(total: int) -> "Iterator[tuple[ItemProgress, Callable[[int], None]]]":
     """A bar over `total` photos, and at its end how many a second."""
-    from protoreplay.core.item_progress import for_this_terminal
+    from protoreplay.core.terminal import item_progress
 
     started = time.perf_counter()
-    with for_this_terminal() as progress:
+    with item_progress() as progress:
         progress.begin(f"{total} photos", total)
         yield progress, progress.advance
         seconds = time.perf_counter() - started

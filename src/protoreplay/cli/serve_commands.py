@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from protoreplay.cli.photos import EncoderName, ModelFile, Unknown, open_classifier
+from protoreplay.cli.photo_commands import EncoderName, ModelFile, Unknown, open_classifier
 from protoreplay.core.errors import UserError
 
 serve_app = typer.Typer()

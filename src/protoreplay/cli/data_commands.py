@@ -5,56 +5,56 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from protoreplay.cli.printing import print_columns
 from protoreplay.core.errors import UserError
 
 if TYPE_CHECKING:
     from protoreplay.data.catalog import DatasetEntry
 
-data_app = typer.Typer(no_args_is_help=True, help="Get, import, list and verify datasets.")
+data_app = typer.Typer()
+datasets_app = typer.Typer(no_args_is_help=True, help="Get, import, list and verify datasets.")
+data_app.add_typer(datasets_app, name="data")
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="A name of `protoreplay data ls`.")]
+DatasetName = Annotated[str, typer.Argument(metavar="NAME", help="A name of `protoreplay data ls`.")]
 
 
-@data_app.command()
-def ls() -> None:
+@datasets_app.command("ls")
+def ls_command() -> None:
     """List the datasets: what is on this machine and from where, and what could be got."""
-    from protoreplay.data import cache
+    from protoreplay.core.places import data_folder
     from protoreplay.data.catalog import DATASETS
 
-    rows = [(entry.name, entry.summary, _state(entry)) for entry in DATASETS.values()]
-    widths = [max(len(row[column]) for row in rows) for column in (0, 1)]
-    for name, summary, state in rows:
-        print(f"{name.ljust(widths[0])}  {summary.ljust(widths[1])}  {state}")
-    print(f"in {cache.folder()}")
+    print_columns([(entry.name, entry.summary, _state(entry)) for entry in DATASETS.values()])
+    print(f"in {data_folder()}")
 
 
-@data_app.command()
-def get(name: Name) -> None:
+@datasets_app.command("get")
+def get_command(name: DatasetName) -> None:
     """Download a dataset into the cache and check it; what is there already is checked only."""
-    from protoreplay.core.item_progress import for_this_terminal
+    from protoreplay.core.terminal import item_progress
     from protoreplay.data import catalog
 
-    with for_this_terminal() as progress:
-        path = catalog.fetch_dataset(name, progress)
+    with item_progress() as progress:
+        path = catalog.download_dataset(name, progress)
     print(path)
 
 
-@data_app.command("import")
-def import_(
-    name: Name,
+@datasets_app.command("import")
+def import_command(
+    name: DatasetName,
     path: Annotated[Path, typer.Argument(metavar="PATH", help="A folder, .tar, .tar.gz or .zip.")],
 ) -> None:
     """Read a copy of a dataset that you have into the cache."""
-    from protoreplay.core.item_progress import for_this_terminal
+    from protoreplay.core.terminal import item_progress
     from protoreplay.data import catalog
 
-    with for_this_terminal() as progress:
+    with item_progress() as progress:
         stored = catalog.import_dataset(name, path, progress)
     print(stored)
 
 
-@data_app.command()
-def verify(
+@datasets_app.command("verify")
+def verify_command(
     name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="All that is there if left out.")] = None,
 ) -> None:
     """Read every byte of a dataset again and compare digests."""
@@ -64,7 +64,7 @@ def verify(
     problems = []
     for each in names:
         try:
-            catalog.cache_file(each).verify()
+            catalog.dataset_file(each).verify()
             print(f"{each}: whole")
         except UserError as error:
             problems.append(str(error))
@@ -72,12 +72,12 @@ def verify(
         raise UserError("; ".join(problems))
 
 
-@data_app.command()
-def path(name: Name) -> None:
+@datasets_app.command("path")
+def path_command(name: DatasetName) -> None:
     """Print the path of a dataset's file."""
     from protoreplay.data import catalog
 
-    file = catalog.cache_file(name)
+    file = catalog.dataset_file(name)
     file.read()
     print(file.path)
 

@@ -12,23 +12,24 @@ from protoreplay.cli.options import (
     EngineName,
     GpusPerRun,
     Jobs,
+    MethodNames,
     Overrides,
     ProtocolName,
     RunsFolder,
-    fail,
     method_names,
-    parse,
+    parse_pairs,
     pick_engine,
-    print_columns,
+    runs_folder,
 )
+from protoreplay.cli.printing import end_with_failures, print_columns
+from protoreplay.core.errors import checked_name
 
 analysis_app = typer.Typer()
 
 
-@analysis_app.command()
-def ablate(
+@analysis_app.command("ablate")
+def ablate_command(
     protocol: ProtocolName,
-    out: Annotated[Path, typer.Option(help="The folder for all runs, the page and its figures.")],
     methods: Annotated[str, typer.Option(help="vpr, vpr-paper, or both.")] = "vpr,vpr-paper",
     seeds: Annotated[int, typer.Option(min=1, help="Number of seeds, from 0.")] = 3,
     overrides: Overrides = None,
@@ -38,10 +39,16 @@ def ablate(
     cpus_per_run: CpusPerRun = 1.0,
     gpus_per_run: GpusPerRun = 0.0,
     device: Device = "cpu",
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="The folder for all runs, the page and its figures.",
+            show_default="runs/ablations/PROTOCOL",
+        ),
+    ] = None,
 ) -> None:
     """Run VPR without each of its ingredients: a table of paired differences, bars, and a page; resumable as bench."""
     from protoreplay.analysis.ablations import ABLATED_METHODS, plan_ablations
-    from protoreplay.core.errors import unknown_name
     from protoreplay.experiments.grid import RunsFailedError, execute_grid
     from protoreplay.experiments.run_progress import for_this_terminal
     from protoreplay.report import ablation_page as ablations
@@ -49,32 +56,34 @@ def ablate(
 
     names = method_names(methods)
     for name in names:
-        if name not in ABLATED_METHODS:
-            raise unknown_name("method", name, list(ABLATED_METHODS), " to ablate")
-    planned = plan_ablations(protocol, names, list(range(seeds)), parse(overrides), device)
+        checked_name("method", name, ABLATED_METHODS, " to ablate")
+    planned = plan_ablations(protocol, names, list(range(seeds)), parse_pairs(overrides), device)
     does = pick_engine(engine, jobs, device, address, cpus_per_run, gpus_per_run)
-    failed = None
+    root, failed = out or runs_folder(protocol, "ablations"), None
     try:
         with for_this_terminal() as board:
             # Seeds outermost, so that what is finished early can be compared.
             specs = [spec for column in zip(*(one.specs for one in planned), strict=True) for spec in column]
-            execute_grid(specs, out, board, does)
+            execute_grid(specs, root, board, does)
     except RunsFailedError as error:
         failed = error
-    found = ablations.measured_ablations(planned, out)
+    found = ablations.measured_ablations(planned, root)
     for made in map(ablations.ablation_table, found.values()):
         print(table_as_text(made), end="\n\n")
-    for path in ablations.write_ablation_page(found, out) if found else []:
+    for path in ablations.write_ablation_page(found, root) if found else []:
         print(path)
     if failed:
-        fail(failed)
+        end_with_failures(failed)
 
 
-@analysis_app.command()
-def analyze(
+@analysis_app.command("analyze")
+def analyze_command(
     folder: RunsFolder,
     output: Annotated[Path, typer.Option("--output", "-o", help="The folder for the page, its figures and numbers.")],
-    method: Annotated[str, typer.Option(help="One that kept its prototypes.")] = "vpr",
+    method: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="One that kept its prototypes.", show_default="the only one that did"),
+    ] = None,
     encoder: Annotated[
         str, typer.Option(metavar="lite0|timm:NAME|FILE.onnx", help="To whose features classes look alike.")
     ] = "lite0",
@@ -87,10 +96,10 @@ def analyze(
         print(path)
 
 
-@analysis_app.command()
-def memory(
+@analysis_app.command("memory")
+def memory_command(
     protocol: ProtocolName,
-    methods: Annotated[str, typer.Option(help="Names separated by commas, or `all`.")] = "all",
+    methods: MethodNames = "all",
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Draw it, task by task, into this file (.png, .pdf, .svg).")
     ] = None,
