@@ -206,8 +206,8 @@ def _temperature(distances: Floats, owners: npt.NDArray[np.int64], typical: floa
     """The temperature under which the photos' own classes are the likeliest, drawn to the typical one.
 
     The penalised loss has one minimum in the logarithm of the temperature on the range tried, found by golden section.
-    Written out, although `scipy.optimize.minimize_scalar` has it: with SciPy 1.17 importing `scipy.optimize` took
-    0.43 s (best of five, after NumPy's own 0.25 s), and every command that answers one photo would wait for it.
+    Written out, although `scipy.optimize.minimize_scalar` has it: importing `scipy.optimize` 1.17 took 0.43 s (best of
+    five, after NumPy's own 0.25 s), and every command that answers one photo would wait for it.
     """
     rows = np.arange(len(owners))
 
