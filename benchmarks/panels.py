@@ -9,7 +9,7 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Literal
+from typing import Literal
 
 import matplotlib as mpl
 import numpy as np
@@ -18,6 +18,7 @@ from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 
 from protoreplay.analysis.results import Group, Result
+from protoreplay.experiments.run_config import NamedSettings, RunConfig
 from protoreplay.metrics.accuracy import Count
 from protoreplay.report import figures, layout
 
@@ -26,9 +27,16 @@ Engine = Literal["constrained"] | None
 
 
 def made_up(method: int) -> Group:
-    results = []
+    results, nothing = [], NamedSettings(name="", settings={})
     for seed in range(SEEDS):
-        config: dict[str, Any] = {"seed": seed, "known_classes": list(range(2, TASKS + 2))}
+        config = RunConfig(
+            protocol=nothing,
+            method=nothing,
+            seed=seed,
+            evaluation="test",
+            known_classes=tuple(range(2, TASKS + 2)),
+            versions={},
+        )
         counts = [
             Count(i, j, 100, max(0, 95 - 3 * method - 4 * (i - j) - seed))
             for i in range(1, TASKS + 1)

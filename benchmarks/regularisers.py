@@ -7,8 +7,7 @@ from typing import Any
 
 import torch
 
-from protoreplay.core.progress import ignore_steps
-from protoreplay.methods.base import MethodContext
+from protoreplay.methods.base import Method, MethodContext
 from protoreplay.methods.registry import METHODS
 from protoreplay.streams.stream import Task
 
@@ -29,23 +28,26 @@ def task(images: int) -> Task:
     return Task(1, tuple(range(CLASSES)), pixels, torch.arange(images) % CLASSES)
 
 
-def build(name: str, epochs: int) -> Any:
+def build(name: str, epochs: int) -> Method[Any]:
     recipe = METHODS.get(name)
-    return recipe.build(
-        recipe.settings({"encoder": "lenet", "epochs": epochs}, {}, name), MethodContext(SHAPE, CLASSES)
-    )
+    config = recipe.settings({"encoder": "lenet", "epochs": epochs}, {}, name)
+    return recipe.build(config, MethodContext(SHAPE, CLASSES))
+
+
+def fine_tuning(name: str) -> Method[Any]:
+    """The method with its optimiser and without its penalty and its importances."""
+    recipe = METHODS.get(name)
+    plainly = {"_learn": lambda self, task, on_step: self.fit(task, self.optimizer, on_step)}
+    config = recipe.settings({"encoder": "lenet", "epochs": EPOCHS}, {}, name)
+    plain: type[Method[Any]] = type(name, (recipe.method,), plainly)
+    return plain(config, MethodContext(SHAPE, CLASSES))
 
 
 def ratios(name: str, images: int, rounds: int) -> tuple[float, float]:
     """A step by a step of fine-tuning, and the consolidation of an image by an image's share of such a step."""
     data = task(images)
-    regularised, plain, resting = build(name, EPOCHS), build(name, EPOCHS), build(name, epochs=0)
-    plain.see(data)
-    actions = (
-        lambda: regularised.learn(data),
-        lambda: plain.fit(data, plain.optimizer, ignore_steps),
-        lambda: resting.learn(data),
-    )
+    regularised, plain, resting = build(name, EPOCHS), fine_tuning(name), build(name, epochs=0)
+    actions = [lambda method=method: method.learn(data) for method in (regularised, plain, resting)]
     # All take turns, and a ratio is the median over the rounds: a slow moment of the machine hits all of them.
     steps, consolidations = [], []
     for _ in range(rounds):

@@ -7,6 +7,7 @@ python experiments/photo_choices.py shrink   ways of shrinking photos, on mini-I
 
 import copy
 import sys
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -17,8 +18,11 @@ from torch import Tensor, nn
 from protoreplay import Classifier
 from protoreplay.data import cifar10, mini_imagenet, mnist
 from protoreplay.encoders import efficientnet, efficientnet_weights, pretrained
-from protoreplay.photos.embedding import embed
+from protoreplay.photos.embedding import embed_photos
 from protoreplay.photos.feature_cache import FeatureCache
+
+sys.path.insert(0, str(Path(__file__).parents[1]))  # the network in PyTorch is the one that tests compare with
+from tests.encoders import efficientnet_twin
 
 DRAWS, SHOTS, ASKED = 8, 10, 60
 SETS = ((0, 2, 4, 6, 8), (0, 1, 2, 3, 4), (5, 6, 7, 8, 9))
@@ -26,9 +30,9 @@ CHANNELS = 1280
 
 
 def features(images: list[np.ndarray]) -> np.ndarray:
-    lite2 = pretrained.get("lite2")
+    lite2 = pretrained.open_encoder("lite2")
     with FeatureCache(lite2.fingerprint) as cache:
-        rows = [one.features for one in embed(lite2, images, cache) if one.features is not None]
+        rows = [one.features for one in embed_photos(lite2, images, cache) if one.features is not None]
     assert len(rows) == len(images)
     return np.stack(rows).astype(float)
 
@@ -109,7 +113,7 @@ class LastStage:
     """The last block and convolution of lite2, behind the maps, N x C x 7 x 7, of what stands before them."""
 
     def __init__(self, images: list[np.ndarray]) -> None:
-        network = efficientnet.load("lite2")
+        network = efficientnet_twin.load("lite2")
         network.fold()
         self.classify, self.layers = network.classify, network.layers[-2:]
         with torch.no_grad():

@@ -71,7 +71,7 @@ def cifar(root: Path) -> dict[str, Any]:
             command("learn", ten, shots / name, "--class", name)
             classifier = Classifier.load(ten)
             answers = [(n, list(classifier.predict(sorted((root / "test" / n).iterdir()), top=10))) for n in names[:2]]
-            known = set(classifier.model.concepts)
+            known = set(classifier.model.classes)
             right = sum(a.choices[0].label == n for n, some in answers for a in some if n in known)
             among_two = sum(best_of(a, names[:2]) == n for n, some in answers for a in some if n in known)
             total = sum(len(some) for n, some in answers if n in known)
@@ -165,7 +165,7 @@ def mini(root: Path) -> dict[str, Any]:
         command("learn", root / "model", root / f"call-{call}", "--encoder", "lite0", "--no-cache")
         calls.append(time.perf_counter() - started)
     score = json.loads(command("evaluate", root / "model", root / "test", "--format", "json"))
-    kept = sum(sum(c.bytes.values()) for c in Classifier.load(root / "model").model.concepts.values())
+    kept = sum(sum(c.stored_bytes().values()) for c in Classifier.load(root / "model").model.classes.values())
     about = {key: score[key] for key in ("accuracy", "refused", "calibration_error", "photos")}
     return about | {"seconds_of_calls": calls, "bytes_kept": kept, "file_bytes": (root / "model").stat().st_size}
 
@@ -185,7 +185,7 @@ def onnx(root: Path) -> dict[str, Any]:
     classifier = Classifier.load(root / "model", cache=False)
     same, largest, close = 0, 0.0, 0.0
     for photo, answer in zip(photos, classifier.predict(photos, top=10), strict=True):
-        pixels = pictures.decode(photo, classifier.encoder.size, fast=True)[0][None]
+        pixels = pictures.decode_picture(photo, classifier.encoder.size, fast=True)[0][None]
         label, probabilities, familiarity = (value[0] for value in session.run(None, {"pixels": pixels}))
         same += (None if label < 0 else names[label]) == answer.label
         largest = max(largest, *(abs(probabilities[names.index(c.label)] - c.probability) for c in answer.choices))
@@ -224,7 +224,7 @@ def kill(root: Path) -> dict[str, Any]:
         process.wait()
         seconds = seconds or time.perf_counter() - started
         if number:
-            found["new" if "dog" in Classifier.load(root / "m").model.concepts else "old"] += 1
+            found["new" if "dog" in Classifier.load(root / "m").model.classes else "old"] += 1
     return {**found, "seconds_of_one": seconds}
 
 

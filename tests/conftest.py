@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from protoreplay.data import cache, catalog
-from protoreplay.streams.stream import Task
+from protoreplay.testing import toy_task as toy_task
 
 # No test may depend on the machine's speed: an example may be the first to import something large.
 hypothesis.settings.register_profile("protoreplay", deadline=None)
@@ -27,17 +27,6 @@ def _own_cache(tmp_path_factory):
         yield
 
 
-def toy_task(position: int, classes: tuple[int, ...], shots: int = 4, size: int = 8) -> Task:
-    """Images of blurred stripes, one pattern a class, in shuffled order."""
-    random = torch.Generator().manual_seed(position)
-    labels = torch.tensor(classes).repeat(shots)[torch.randperm(shots * len(classes), generator=random)]
-    columns = torch.arange(size)
-    patterns = torch.stack([((columns * (c + 1)) % 11 > 5).float() * 150 for c in range(10)])
-    images = patterns[labels][:, None, None, :].expand(-1, 1, size, -1)
-    noise = torch.randint(0, 100, images.shape, generator=random)
-    return Task(position, classes, (images + noise).to(torch.uint8), labels)
-
-
 @pytest.fixture(scope="session")
 def _small_cache(tmp_path_factory):
     """A cache with a small stand-in for every dataset: the real shapes and classes, random pixels."""
@@ -55,9 +44,11 @@ def _small_cache(tmp_path_factory):
                 for suffix, shape in sizes.items():
                     pixels = torch.randint(0, 256, (len(labels), *shape), generator=random)
                     tensors[f"{part}_images{suffix}"] = pixels.to(torch.uint8)
-            file = catalog.cache_file(name)
+            file = catalog.dataset_file(name)
             with file.locked(print) as work:
-                file.store(cache.Content(tensors, tuple(f"class {c}" for c in range(classes)), "a stand-in"), work)
+                file.store(
+                    cache.DatasetContent(tensors, tuple(f"class {c}" for c in range(classes)), "a stand-in"), work
+                )
     return place
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from protoreplay.analysis.ablations import ABLATIONS
 from protoreplay.analysis.results import Group, Result
+from protoreplay.experiments.run_config import RunConfig
 from protoreplay.metrics.accuracy import Count
 from protoreplay.report.ablation_page import MeasuredAblation, write_ablation_page
 from protoreplay.report.figures import FIGURES
@@ -36,7 +37,9 @@ def recorded_groups(folder: Path) -> list[Group]:
         label = row["method"]
         config = known.get(label) or _without_settings(row)
         kept = row["seconds"], row["kept_numbers"], row["kept_bytes"]
-        results = [Result({**config, "seed": seed}, rows, *kept) for seed, rows in counts[label].items()]
+        results = [
+            Result(RunConfig(**config, seed=seed, versions={}), rows, *kept) for seed, rows in counts[label].items()
+        ]
         found.append(Group(row["protocol"], label, results))
     return found
 
@@ -44,7 +47,7 @@ def recorded_groups(folder: Path) -> list[Group]:
 def _without_settings(row: dict[str, Any]) -> dict[str, Any]:
     """For folders of before settings were recorded: they can be shown, but not held against claims."""
     protocol, method = ({"name": row[key], "settings": {}} for key in ("protocol", "method"))
-    return {"protocol": protocol, "method": method, "known_classes": [], "evaluation": ""}
+    return {"protocol": protocol, "method": method, "known_classes": [], "evaluation": "test"}
 
 
 def all_recorded(results: Path) -> dict[str, list[Group]]:
@@ -78,7 +81,7 @@ def recorded_ablations(groups: Sequence[Group]) -> dict[str, list[MeasuredAblati
     """By method, the full form, whose label is the bare name, and its ablations, known by their settings."""
     found: dict[str, list[MeasuredAblation]] = {}
     for ablation in ABLATIONS:
-        own = [group for group in groups if group.results[0].config["method"]["name"] == ablation.method]
+        own = [group for group in groups if group.results[0].config.method.name == ablation.method]
         full = next((group for group in own if group.label == ablation.method), None)
         wanted = {**_settings(full), **ablation.settings} if full else None
         group = next((group for group in own if _settings(group) == wanted), None)
@@ -88,5 +91,4 @@ def recorded_ablations(groups: Sequence[Group]) -> dict[str, list[MeasuredAblati
 
 
 def _settings(group: Group) -> dict[str, Any]:
-    settings: dict[str, Any] = group.results[0].config["method"]["settings"]
-    return settings
+    return group.results[0].config.method.settings

@@ -100,9 +100,9 @@ def departures(found: Sequence[Group]) -> str:
     methods: dict[str, list[str]] = defaultdict(list)
     for group in found:
         config = group.results[0].config
-        ours = config["protocol"]["settings"] | config["method"]["settings"]
+        ours = config.protocol.settings | config.method.settings
         if ours:
-            spec = resolve(group.protocol, config["method"]["name"], 0, {})
+            spec = resolve(group.protocol, config.method.name, 0, {})
             usual = spec.stream_settings.model_dump() | spec.method_settings.model_dump()
             for key, value in ours.items():
                 if usual.get(key, ...) != value:

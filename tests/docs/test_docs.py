@@ -42,8 +42,8 @@ def small(words):
 def readers_folder(monkeypatch, tmp_path, small_cache):
     """Where a reader is: with photos, and stand-ins for what would be downloaded."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(catalog, "get", lambda name, progress: catalog.cache_file(name).path)
-    monkeypatch.setattr(catalog, "import_from", lambda name, path, progress: path)
+    monkeypatch.setattr(catalog, "download_dataset", lambda name, progress: catalog.dataset_file(name).path)
+    monkeypatch.setattr(catalog, "import_dataset", lambda name, path, progress: path)
     for registry in (METHODS, catalog.DATASETS, protocols.PROTOCOLS):
         monkeypatch.setattr(registry, "_session", {})
     colours = {"photos/crow": "black", "photos/swan": "white", "more": "navy", "walk": "grey"}

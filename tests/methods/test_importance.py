@@ -5,8 +5,10 @@ import torch
 from torch import nn
 
 from protoreplay.encoders.network import Network
+from protoreplay.encoders.registry import ENCODERS
 from protoreplay.methods import importance
 from protoreplay.methods.importance import fisher, sensitivity, some
+from tests.methods.small_resnet import SmallResNet
 
 LABELS = ["true", "predicted", "sampled", "all"]
 
@@ -87,11 +89,11 @@ def loop(network, images, objectives, magnitude):
     total = {name: torch.zeros_like(weight) for name, weight in network.named_parameters()}
     for n in range(len(images)):
         for factor, value in objectives(network(images[n : n + 1])[0], n):
-            for (name, _), gradient in zip(
-                network.named_parameters(),
-                torch.autograd.grad(value, list(network.parameters()), retain_graph=True),
-            ):
-                total[name] += factor * magnitude(gradient) / len(images)
+            trained = {name: weight for name, weight in network.named_parameters() if weight.requires_grad}
+            found = torch.autograd.grad(value, list(trained.values()), retain_graph=True, allow_unused=True)
+            for name, gradient in zip(trained, found):
+                if gradient is not None:
+                    total[name] += factor * magnitude(gradient) / len(images)
     return total
 
 
@@ -126,10 +128,95 @@ def test_sensitivity_is_the_loop_over_images(encoder):
         torch.testing.assert_close(found[name], expected[name], rtol=1e-3, atol=1e-7)
 
 
-def test_a_layer_without_a_formula_is_refused():
-    network = nn.Sequential(nn.Flatten(), nn.LayerNorm(4))
-    with pytest.raises(TypeError, match="LayerNorm"):
-        sensitivity(network, torch.zeros(2, 1, 2, 2), (0, 1))
+class NoBias(nn.Module):
+    """Layers without bias, an activation in place, and a layer that is not trained."""
+
+    def __init__(self, shape):
+        super().__init__()
+        self.layers = nn.Sequential(
+            nn.Conv2d(shape[0], 4, 3, bias=False),
+            nn.ReLU(inplace=True),
+            nn.Flatten(),
+            nn.Linear(4 * (shape[1] - 2) * (shape[2] - 2), 6, bias=False),
+            nn.ReLU(inplace=True),
+            nn.Linear(6, 6),
+            nn.Tanh(),
+        )
+        self.layers[5].weight.requires_grad_(False)
+
+    def forward(self, images):
+        return self.layers(images.float() / 255)
+
+
+class Shared(nn.Module):
+    """A layer called twice, one whose weight is used elsewhere too, one called for every row, one by keyword."""
+
+    def __init__(self, shape):
+        super().__init__()
+        self.rows, self.twice = nn.Linear(shape[2], 4), nn.Linear(4 * shape[0] * shape[1], 4 * shape[0] * shape[1])
+        self.tied, self.last = nn.Linear(4 * shape[0] * shape[1], 5), nn.Linear(5, 5)
+        self.flat = nn.Linear(4, 4)
+        self.unused = nn.Linear(2, 2)
+
+    def forward(self, images):
+        x = self.rows(images.float() / 255).tanh()
+        x = self.flat(x.reshape(-1, 4)).reshape(len(images), -1)
+        x = self.tied(self.twice(self.twice(x).tanh()).tanh())
+        return self.last(input=(x.tanh() @ self.tied.weight).tanh() @ self.tied.weight.T)
+
+
+class OfAllKinds(nn.Module):
+    """Convolutions that are grouped, dilated, of other padding; other norms; a branch on numbers, unknown to vmap."""
+
+    def __init__(self, shape):
+        super().__init__()
+        self.layers = nn.Sequential(
+            nn.Conv2d(shape[0], 4, 3, dilation=2, padding=2),
+            nn.GroupNorm(2, 4),
+            nn.Conv2d(4, 4, 3, groups=2, padding="same"),
+            nn.Conv2d(4, 2, 3, padding=1, padding_mode="circular"),
+            nn.PReLU(),
+        )
+        self.scale = nn.Parameter(torch.ones(2))
+
+    def forward(self, images):
+        x = self.layers(images.float() / 255).mean((2, 3))
+        return x * self.scale if float(x.detach().sum()) > -1e9 else x
+
+
+@pytest.mark.parametrize("trunk", [SmallResNet, NoBias, Shared, OfAllKinds])
+@pytest.mark.parametrize("at_once", [1, 1000, importance.AT_ONCE])
+def test_importances_of_any_layers_are_the_loop_over_images(trunk, at_once, monkeypatch):
+    """With batch normalisation that has seen images, and however few gradients fit into memory."""
+    monkeypatch.setattr(importance, "AT_ONCE", at_once)
+    monkeypatch.setattr(importance, "CHUNK", 4)
+    shape, classes = (3, 8, 8), (0, 2, 3)
+    monkeypatch.setattr(ENCODERS, "_session", {})
+    ENCODERS.register("in-this-test", trunk)
+    network = Network("in-this-test", shape, 5, random())
+    images, targets = images_and_targets(shape, 7, 3)
+    with torch.no_grad(), network.training_mode():
+        network(images)
+    found = fisher(network, images, targets, classes, "true", random())
+    expected = loop(
+        network, images, lambda scores, n: [(1.0, scores[list(classes)].log_softmax(0)[targets[n]])], torch.square
+    )
+    assert found.keys() == expected.keys()
+    for name in found:
+        torch.testing.assert_close(found[name], expected[name], rtol=1e-3, atol=1e-9)
+    found = sensitivity(network, images, classes)
+    expected = loop(network, images, lambda scores, n: [(1.0, scores[list(classes)].square().sum())], torch.abs)
+    for name in found:
+        torch.testing.assert_close(found[name], expected[name], rtol=1e-3, atol=1e-7)
+    moved = {name for name in found if found[name].any()}
+    still = {name for name, weight in network.named_parameters() if not weight.requires_grad or "unused" in name}
+    assert moved == found.keys() - still
+
+
+def test_a_network_of_which_nothing_is_trained_has_no_importance():
+    network = Linear(4, 3).requires_grad_(False)
+    found = sensitivity(network, torch.ones(2, 1, 2, 2, dtype=torch.uint8), (0, 1))
+    assert not any(tensor.any() for tensor in found.values())
 
 
 def test_hooks_are_gone_afterwards():

@@ -30,7 +30,7 @@ def test_a_stream_gives_the_discriminant_of_all_images_together(features, shrink
     scores = -0.5 * np.einsum("nkd,nkd->nk", offsets @ np.linalg.inv(shrunk), offsets)
     expected = torch.tensor(scores - scores.mean(1, keepdims=True))
     found = method.scores(method.embed(images)).double()
-    found = (found - found.mean(1, keepdim=True))[:, method.owners.argsort()]
+    found = (found - found.mean(1, keepdim=True))[:, method.prototypes.classes.argsort()]
     torch.testing.assert_close(found, expected, rtol=0, atol=1e-4 * expected.abs().max().item())
     assert torch.equal(method.predict(images), torch.tensor(method.classes)[expected.argmax(1)])
 

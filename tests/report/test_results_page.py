@@ -73,7 +73,7 @@ def test_each_protocol_has_a_section(runs, tmp_path):
 
 
 def test_the_claims_are_there_when_runs_speak_of_them(runs, tmp_path):
-    assert not claims.measured(collect(runs)[0])
+    assert not claims.any_measured(collect(runs)[0])
     nine = {"protocol": "split-cifar10", "known_classes": list(range(2, 11))}
     fake_run(runs / "sgd", "sgd", 0, [10] * 9, {"epochs": 50}, **nine)
     assert "claims" in written(runs, tmp_path / "b.html")[1].ids

@@ -1,11 +1,13 @@
 """A trunk with a linear layer on top: what methods train."""
 
 import contextlib
+import copy
 from collections.abc import Iterator
 from typing import cast
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
 
 from protoreplay.core.errors import UserError
 from protoreplay.core.rng import borrowed
@@ -19,7 +21,7 @@ class Network(nn.Module):
     """An encoder trunk with one linear layer on top.
 
     The layer's outputs are class scores (`forward`), or, where `outputs` is twice the latent dimension, the mean and
-    the log-variance of the image's distribution (`gaussian`). It is in evaluation mode except within `training`.
+    the log-variance of the image's distribution (`gaussian`). It is in evaluation mode except within `training_mode`.
 
     Args:
         encoder: the name of a trunk; each of its parameters and buffers starts as its own module says.
@@ -37,7 +39,8 @@ class Network(nn.Module):
 
     def forward(self, images: Tensor) -> Tensor:
         """Pixels of 0..255, N x C x H x W, to N x outputs."""
-        return cast(Tensor, self.head(self.trunk(images)))
+        with _without_batch_statistics(self if self.training and len(images) == 1 else None):
+            return cast(Tensor, self.head(self.trunk(images)))
 
     def gaussian(self, images: Tensor) -> tuple[Tensor, Tensor]:
         """Pixels of 0..255, N x C x H x W, to mean and log-variance, each N x (outputs / 2)."""
@@ -45,12 +48,34 @@ class Network(nn.Module):
 
     @contextlib.contextmanager
     def training_mode(self) -> Iterator[None]:
-        """Train within: batch normalisation uses its batch, dropout drops."""
+        """Train within: batch normalisation uses its batch, if that is more than one image, and dropout drops."""
         self.train()
         try:
             yield
         finally:
             self.eval()
+
+    def frozen_copy(self) -> "Network":
+        """The network as it is now, in evaluation mode, for good: a teacher."""
+        return copy.deepcopy(self).eval().requires_grad_(False)
+
+
+@contextlib.contextmanager
+def _without_batch_statistics(network: nn.Module | None) -> Iterator[None]:
+    """Within, batch normalisation of `network` uses what it has seen so far, and does not add to it.
+
+    One image has no variance: PyTorch refuses it where a channel is one number, and where it is a few, the image would
+    be compared with itself alone.
+    """
+    layers = [] if network is None else [layer for layer in network.modules() if isinstance(layer, _BatchNorm)]
+    layers = [layer for layer in layers if layer.training]
+    for layer in layers:
+        layer.eval()
+    try:
+        yield
+    finally:
+        for layer in layers:
+            layer.train()
 
 
 def as_gaussian(outputs: Tensor) -> tuple[Tensor, Tensor]:

@@ -35,7 +35,7 @@ def tune(
     seeds: int,
     root: Path,
     overrides: Mapping[str, Any] | None = None,
-    board: GridProgress | None = None,
+    progress: GridProgress | None = None,
     engine: Engine = in_this_process,
 ) -> list[Trial]:
     """Run every candidate of the method's grid on the validation streams; the best first, ties in the grid's order.
@@ -49,7 +49,7 @@ def tune(
         raise UserError(f"{method} has no settings to search: {', '.join(searchable())} have")
     chosen = first_seeds(seeds, "validation")
     specs = resolve_grid(protocol, [method], chosen, {"tasks": TASKS, **(overrides or {})}, "validation", vary=search)
-    execute_grid(specs, root, board, engine)
+    execute_grid(specs, root, progress, engine)
     trials = []
     for candidate in itertools.product(*search.values()):
         settings = dict(zip(search, candidate, strict=True))

@@ -111,16 +111,14 @@ class Method(ABC, Generic[C]):
         summary: one line.
         search: the values that are tried when settings are tuned, by setting.
         frozen: whether `_features` gives an image the same from the first task on, so that it is computed once.
-        deterministic: whether the seed changes nothing.
         classes: the labels seen so far, ascending; within `_learn` with those of the task.
-        old_classes: the labels seen before the task that was learned last.
+        old_classes: within `_learn`, the labels seen before the task.
     """
 
     Config: ClassVar[type[Settings]]
     summary: ClassVar[str]
     search: ClassVar[Mapping[str, tuple[Any, ...]]] = {}
     frozen: ClassVar[bool] = False
-    deterministic: ClassVar[bool] = False
 
     def __init__(self, config: C, context: MethodContext) -> None:
         self.config = config
@@ -158,15 +156,21 @@ class Method(ABC, Generic[C]):
 
     def learn(self, task: Task, on_step: StepCallback = ignore_steps) -> None:
         """Learn `task`. Nothing of it is used after this returns, except what the ledger shows."""
-        before = self.classes, self.old_classes
         self.old_classes, self.classes = self.classes, tuple(sorted({*self.classes, *task.classes}))
         try:
             # Layers such as dropout know no generator: they too shall depend on the seed and the task alone.
             with borrowed(self.generator("layers", task.position)):
                 self._learn(task, on_step)
         except BaseException:
-            self.classes, self.old_classes = before
+            self.classes = self.old_classes
             raise
+        finally:
+            self.old_classes = ()
+
+    @property
+    def deterministic(self) -> bool:
+        """Whether the seed changes nothing, with these settings; a class may also say `deterministic = True`."""
+        return False
 
     @torch.no_grad()
     def embed(self, images: Tensor) -> Tensor:

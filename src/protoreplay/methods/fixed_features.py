@@ -32,4 +32,4 @@ def extractor(config: FeatureSettings, shape: ImageShape, generator: torch.Gener
     else:
         module = UntrainedTrunk(config.encoder, shape, generator)
     module.requires_grad_(False)
-    return module, module(torch.zeros(1, *shape)).shape[1]
+    return module, module(torch.zeros(1, *shape, dtype=torch.uint8)).shape[1]

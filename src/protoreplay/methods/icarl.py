@@ -1,6 +1,5 @@
 """iCaRL: exemplars chosen by herding, distillation, and the nearest mean of exemplars."""
 
-import copy
 from typing import Literal
 
 import torch
@@ -50,7 +49,7 @@ class ICaRL(LinearMethod[ICaRLConfig]):
 
     def _learn(self, task: Task, on_step: StepCallback) -> None:
         """Train on the task's images and the exemplars, then choose exemplars of the task and drop some of the old."""
-        teacher = copy.deepcopy(self.network)
+        teacher = self.network.frozen_copy()
         old = [column for column, label in enumerate(self.classes) if label not in task.classes]
         images = torch.cat([task.images, self.exemplars.images])
         labels = torch.cat([task.labels, self.exemplars.classes])

@@ -1,15 +1,16 @@
-"""How much a network's answers depend on each weight: exact per-image gradients, without a loop over images.
+"""How much a network's answers depend on each weight: exact per-image gradients, of any layer.
 
-All weights of our networks are those of linear and convolutional layers. The gradient of one image for a linear layer
+The weights of our networks are those of linear and convolutional layers. The gradient of one image for a linear layer
 is the outer product of the layer's output gradient and its input, so squares (or magnitudes) of all images sum to one
 matrix product; that of a convolution is a small matrix product an image. Nothing of the size images x weights is made
-for the large linear layers; the general way, `torch.func.vmap` over `grad`, does that and takes eight times as long.
+for the large linear layers. All other weights go the general way, `torch.func.vmap` over `grad`, which does that, a few
+images at a time, and takes eight times as long.
 """
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
-from functools import partial
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -26,6 +27,8 @@ ScoreGradients = Callable[[Tensor, Tensor], list[Tensor]]
 """From scores (N x C) and the images' indices (int64, N): gradients for the scores, each N x C."""
 
 CHUNK = 32
+AT_ONCE = 2**24
+"""Of layers without a formula, so many numbers of per-image gradients are made at once."""
 
 
 def fisher(
@@ -86,50 +89,104 @@ def _mean_over_images(
     network: nn.Module, images: Tensor, classes: tuple[int, ...], score_gradients: ScoreGradients, magnitude: Magnitude
 ) -> Weights:
     total = no_importance(network)
-    met: list[tuple[str, nn.Module, Tensor, Tensor]] = []
-    with ExitStack() as hooks:
-        for name, layer in network.named_modules():
-            if any(True for _ in layer.parameters(recurse=False)):
-                hooks.enter_context(layer.register_forward_hook(partial(_record, met, name)))
-        for index in torch.arange(len(images)).split(CHUNK):
-            met.clear()
-            scores = network(images[index])[:, list(classes)]
-            outputs = [output for *_, output in met]
-            for gradient in score_gradients(scores.detach(), index):
-                reached = torch.autograd.grad(scores, outputs, gradient, retain_graph=True)
-                for (name, layer, x, _), at_output in zip(met, reached, strict=True):
-                    _add_layer(total[f"{name}.weight"], total[f"{name}.bias"], layer, x, at_output, magnitude)
+    parameters = {name: weight for name, weight in network.named_parameters() if weight.requires_grad}
+    sums = {id(weight): total[name] for name, weight in parameters.items()}
+    for index in torch.arange(len(images)).split(CHUNK):
+        calls, scores = _calls(network, images[index], classes)
+        known = _with_formula(calls, scores, len(index))
+        by_formula = {id(weight) for call in known for weight in call.layer.parameters(recurse=False)}
+        others = {name: weight.detach() for name, weight in parameters.items() if id(weight) not in by_formula}
+        for gradient in score_gradients(scores.detach(), index):
+            if known:
+                edges = [call.edge for call in known]
+                reached = torch.autograd.grad(scores, edges, gradient, retain_graph=True, allow_unused=True)
+                for call, at_output in zip(known, reached, strict=True):
+                    if at_output is not None:
+                        _add_layer(sums, call, at_output, magnitude)
+            if others:
+                found = _any_layer(network, others, images[index], classes, gradient, magnitude)
+                for name, magnitudes in found:
+                    total[name] += magnitudes
     return {name: tensor.div_(len(images)) for name, tensor in total.items()}
 
 
-def _record(
-    met: list[tuple[str, nn.Module, Tensor, Tensor]],
-    name: str,
-    layer: nn.Module,
-    arguments: tuple[Tensor],
-    output: Tensor,
-) -> None:
-    met.append((name, layer, arguments[0].detach(), output))
+class _Call(NamedTuple):
+    """A layer was called: what went in, N x ..., and where the gradient for what came out, N x ..., is to be had.
+
+    What came out itself may have been overwritten since, by an activation in place.
+    """
+
+    layer: nn.Module
+    x: Tensor
+    edge: torch.autograd.graph.GradientEdge
 
 
-def _add_layer(
-    weight: Tensor, bias: Tensor, layer: nn.Module, x: Tensor, gradient: Tensor, magnitude: Magnitude
-) -> None:
-    """Add the magnitudes of each image's gradients for a layer's weight and bias to these.
+def _calls(network: nn.Module, images: Tensor, classes: tuple[int, ...]) -> tuple[list[_Call], Tensor]:
+    """All calls of layers that have a formula, and the scores of `classes`, N x C."""
+    calls: list[_Call] = []
+
+    def record(layer: nn.Module, arguments: tuple[Tensor, ...], output: Tensor) -> None:
+        if arguments and output.requires_grad:
+            calls.append(_Call(layer, arguments[0].detach(), torch.autograd.graph.get_gradient_edge(output)))
+
+    with ExitStack() as hooks:
+        for layer in network.modules():
+            if type(layer) is nn.Linear or (type(layer) is nn.Conv2d and _is_plain(layer)):
+                # First of all hooks: others may change what the layer gives.
+                hooks.enter_context(layer.register_forward_hook(record, prepend=True))
+        return calls, network(images)[:, list(classes)]
+
+
+def _with_formula(calls: list[_Call], scores: Tensor, images: int) -> list[_Call]:
+    """The calls whose formula holds: rows are images, and the layer's weights are used there and nowhere else."""
+    uses = _uses(scores)
+    wanted_ndim = {nn.Linear: 2, nn.Conv2d: 4}
+    return [
+        call
+        for call in calls
+        if len(call.x) == images
+        and call.x.ndim == wanted_ndim[type(call.layer)]
+        and all(uses[id(weight)] == 1 for weight in call.layer.parameters(recurse=False) if weight.requires_grad)
+    ]
+
+
+def _uses(scores: Tensor) -> Counter[int]:
+    """How often each parameter, by its id, enters the computation of `scores`."""
+    found: Counter[int] = Counter()
+    met = set()
+    queue = [scores.grad_fn]
+    while queue:
+        node = queue.pop()
+        if node is None or node in met:
+            continue
+        met.add(node)
+        below = [before for before, _ in node.next_functions]
+        # Where the graph ends in a parameter, it has a node that holds it.
+        found.update(id(leaf.variable) for leaf in below if leaf is not None and hasattr(leaf, "variable"))
+        queue += [before for before in below if not hasattr(before, "variable")]
+    return found
+
+
+def _add_layer(sums: Mapping[int, Tensor], call: _Call, gradient: Tensor, magnitude: Magnitude) -> None:
+    """Add the magnitudes of each image's gradients for a layer's weight and bias.
 
     Args:
-        weight: of the shape of the layer's weight.
-        bias: of the shape of the layer's bias.
-        layer: linear or convolutional.
-        x: what went into the layer, N x ...
+        sums: where to, by the id of the parameter; of parameters that are not trained there are none.
+        call: of a linear or convolutional layer.
         gradient: for what came out of it, N x ...
         magnitude: square or abs.
     """
+    layer, x, _ = call
+    weight, bias = (sums.get(id(parameter)) for parameter in (layer.weight, layer.bias))
     if isinstance(layer, nn.Linear):
         gradient = magnitude(gradient)
-        weight.addmm_(gradient.mT, magnitude(x))
-        bias += gradient.sum(0)
-    elif isinstance(layer, nn.Conv2d) and _is_plain(layer):
+        if weight is not None:
+            weight.addmm_(gradient.mT, magnitude(x))
+        if bias is not None:
+            bias += gradient.sum(0)
+        return
+    assert isinstance(layer, nn.Conv2d)
+    if weight is not None:
         # Windows along a row, not whole patches: a fifth of the copying for a kernel of five rows. Channels lie last in
         # memory, so each window is copied in one piece.
         (down, right), height = layer.kernel_size, gradient.shape[2]
@@ -140,11 +197,47 @@ def _add_layer(
         for row in range(down):
             per_image = at_places @ windows[:, row : row + height].flatten(1, 2)
             weight[:, :, row] += magnitude(per_image).sum(0).view(-1, right, layer.in_channels).mT
+    if bias is not None:
         bias += magnitude(gradient.sum((2, 3))).sum(0)
-    else:
-        raise TypeError(f"no per-image gradients of {layer}")
 
 
 def _is_plain(layer: nn.Conv2d) -> bool:
     every_pixel = layer.stride == layer.dilation == (1, 1)
     return every_pixel and layer.groups == 1 and layer.padding_mode == "zeros" and not isinstance(layer.padding, str)
+
+
+def _any_layer(
+    network: nn.Module,
+    weights: Weights,
+    images: Tensor,
+    classes: tuple[int, ...],
+    gradient: Tensor,
+    magnitude: Magnitude,
+) -> Iterator[tuple[str, Tensor]]:
+    """Sums over images of the magnitudes of their gradients for `weights`, whatever layers these belong to.
+
+    Args:
+        network: images to scores; in evaluation mode, so that an image's scores are its own.
+        weights: some of its parameters.
+        images: N x C x H x W.
+        classes: the outputs that take part.
+        gradient: for the scores of `classes`, N x C.
+        magnitude: square or abs.
+
+    Yields:
+        Names and sums, a name several times: there are never more than `AT_ONCE` numbers, or those of one image.
+    """
+
+    def along(weights: Weights, image: Tensor, direction: Tensor) -> Tensor:
+        scores: Tensor = torch.func.functional_call(network, weights, (image[None],))
+        return torch.dot(scores[0, list(classes)], direction)
+
+    of_image = torch.func.grad(along)
+    size = min(CHUNK, max(1, AT_ONCE // sum(weight.numel() for weight in weights.values())))
+    for part, directions in zip(images.split(size), gradient.split(size), strict=True):
+        try:
+            found = torch.func.vmap(of_image, in_dims=(None, 0, 0))(weights, part, directions)
+        except RuntimeError:  # a layer that vmap cannot do, such as one that looks at its numbers: image by image
+            alone = [of_image(weights, *one) for one in zip(part, directions, strict=True)]
+            found = {name: torch.stack([gradients[name] for gradients in alone]) for name in weights}
+        yield from ((name, magnitude(gradients).sum(0)) for name, gradients in found.items())

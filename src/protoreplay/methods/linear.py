@@ -65,9 +65,10 @@ class LinearMethod(Method[E]):
         random = self.generator("learn", task.position)
         images, targets = task.images.to(self.device), self.targets(task.labels)
         steps = steps_per_task(len(targets), self.config)
-        for number, index in enumerate(batches(len(targets), self.config, random), start=1):
-            batch = augment(images[index], self.config, random)
-            on_step(number, steps, step(optimizer, loss(batch, targets[index])))
+        with self.network.training_mode():
+            for number, index in enumerate(batches(len(targets), self.config, random), start=1):
+                batch = augment(images[index], self.config, random)
+                on_step(number, steps, step(optimizer, loss(batch, targets[index])))
 
     def _classifier(self) -> BatchClassifier:
         """Softmax over the classes seen."""

@@ -1,7 +1,5 @@
 """Learning without Forgetting: on the new images, keep to what the network said of them before."""
 
-import copy
-
 import torch
 from pydantic import Field
 from torch import Tensor
@@ -41,7 +39,7 @@ class LwF(LinearMethod[LwFConfig]):
 
     def _learn(self, task: Task, on_step: StepCallback) -> None:
         """Train on the task's images, by cross-entropy among all classes and distillation among the old ones."""
-        old, teacher = list(self.old_classes), copy.deepcopy(self.network)
+        old, teacher = list(self.old_classes), self.network.frozen_copy()
 
         def loss(images: Tensor, targets: Tensor) -> Tensor:
             scores = self.network(images)

@@ -29,6 +29,11 @@ class NearestMean(Method[NearestMeanConfig]):
         self.prototypes = self.carry("prototypes", ClassMeans.none(width, self.device))
         self.features = self.carry("features", body.to(self.device))
 
+    @property
+    def deterministic(self) -> bool:
+        """Pixels are the same with every seed."""
+        return self.config.features == "pixels"
+
     def _features(self, images: Tensor) -> Tensor:
         """Of one batch, N x D."""
         features: Tensor = self.features(images)

@@ -63,14 +63,17 @@ class Quadratic:
         """Add the gradient of `strength / 2` times this function to the weights' gradients, and return its value.
 
         In closed form, because autograd would take several times as long for the same numbers, and in blocks, so that
-        what stands between the weights and their gradients never leaves the processor's cache.
+        what stands between the weights and their gradients never leaves the processor's cache. A weight that took no
+        part in the loss is pulled like any other; one that is not trained stays where it is.
         """
         value = torch.zeros((), dtype=torch.float64)
         for name, weight in network.named_parameters():
-            assert weight.grad is not None
+            if not weight.requires_grad:
+                continue
+            weight.grad = torch.zeros_like(weight) if weight.grad is None else weight.grad
             weight.grad = weight.grad.contiguous()
             whole = (weight, self.anchor[name], self.importance[name], weight.grad)
-            blocks = [one.view(-1).expand(weight.numel()).split(BLOCK) for one in whole]
+            blocks = [one.reshape(-1).expand(weight.numel()).split(BLOCK) for one in whole]
             for here, anchor, importance, gradient in zip(*blocks, strict=True):
                 offset = here - anchor
                 weighted = offset * importance

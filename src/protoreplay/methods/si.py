@@ -67,8 +67,8 @@ class SI(LinearMethod[SIConfig]):
             optimizer.zero_grad()
             loss.backward()
             for name, weight in parameters.items():
-                assert weight.grad is not None
-                gradients[name].copy_(weight.grad)
+                # A weight that takes no part in the loss has no share in its fall.
+                gradients[name].copy_(torch.zeros(()) if weight.grad is None else weight.grad)
             value = penalty.pull(self.network, self.config.strength) if held else 0.0
             optimizer.step()
             for name, weight in parameters.items():

@@ -50,6 +50,11 @@ class SLDA(Method[SLDAConfig]):
         self.discriminants = self.carry("discriminants", torch.zeros(0, width, device=self.device))
         self.features = self.carry("features", body.to(self.device))
 
+    @property
+    def deterministic(self) -> bool:
+        """Pixels are the same with every seed."""
+        return self.config.features == "pixels"
+
     def _features(self, images: Tensor) -> Tensor:
         """Of one batch, N x D."""
         features: Tensor = self.features(images)

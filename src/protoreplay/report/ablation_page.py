@@ -10,10 +10,11 @@ import matplotlib as mpl
 from matplotlib.figure import Figure
 
 from protoreplay.analysis import claims
-from protoreplay.analysis.ablations import Ablation, Planned
-from protoreplay.analysis.results import Group, read
+from protoreplay.analysis.ablations import Ablation, PlannedAblation
+from protoreplay.analysis.results import Group, read_result
 from protoreplay.core.files import write_whole
 from protoreplay.experiments.grid_queue import run_path
+from protoreplay.experiments.run_folder import RunFolder
 from protoreplay.metrics.intervals import PairedComparison, compare_seeds
 from protoreplay.report import figures, layout
 from protoreplay.report.claims_table import claims_table
@@ -36,11 +37,11 @@ class MeasuredAblation:
         return self.ablation.name or f"{self.ablation.method} in full"
 
 
-def measured_ablations(planned: Sequence[Planned], root: Path) -> dict[str, list[MeasuredAblation]]:
+def measured_ablations(planned: Sequence[PlannedAblation], root: Path) -> dict[str, list[MeasuredAblation]]:
     """By method, its ablations of which runs are finished, the full form first; without it a method is left out."""
     found: dict[str, list[MeasuredAblation]] = {}
     for one in planned:
-        results = [result for spec in one.specs if (result := read(run_path(root, spec)))]
+        results = [result for spec in one.specs if (result := read_result(RunFolder(run_path(root, spec))))]
         if results and (not one.ablation.name or one.ablation.method in found):
             group = Group(one.specs[0].protocol.name, one.specs[0].variant, results)
             found.setdefault(one.ablation.method, []).append(MeasuredAblation(one.ablation, group))
@@ -134,7 +135,7 @@ def write_ablation_page(found: dict[str, list[MeasuredAblation]], folder: Path) 
         write_whole(written[-1], table_as_csv(made).encode() + b"\n")
         sections.append(Section(method, [_on_page(method, ablations)], [(f"{method} and its ablations", made)]))
     groups = [one.group for ablations in found.values() for one in ablations]
-    if claims.measured(groups):
+    if claims.any_measured(groups):
         said = claims_table(groups, [claim for claim in claims.CLAIMS if claim.change])
         caption = "What the paper says of its ablations on split-cifar10, and what the runs here say"
         sections.append(Section("The paper's claims", [], [(caption, said)]))

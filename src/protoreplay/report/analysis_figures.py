@@ -83,7 +83,9 @@ def embedding_maps_figure(
     return figure
 
 
-def motion_figure(paths: dict[int, latent.Path], axes_of_task_1: latent.Axes, palette: Palette) -> Figure:
+def motion_figure(
+    paths: dict[int, latent.PrototypePath], axes_of_task_1: latent.PrincipalAxes, palette: Palette
+) -> Figure:
     """The paths of prototypes in three axes, and seen along each; black squares are the last positions."""
     figure = Figure(figsize=(9.4, 7.4), layout="constrained")
     space: Axes3D = figure.add_subplot(2, 2, 1, projection="3d")
@@ -164,7 +166,7 @@ def similarity_figure(
     return figure
 
 
-def confidence_figure(snapshot: PrototypeSnapshot, dropped: latent.Dropped) -> Figure:
+def confidence_figure(snapshot: PrototypeSnapshot, dropped: latent.DroppedDimensions) -> Figure:
     """Variances of all dimensions in order, and accuracy without the most or the least confident of them."""
     figure = Figure(figsize=(9.4, 3.5), layout="constrained")
     left, right = figure.subplots(1, 2)

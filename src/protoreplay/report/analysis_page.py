@@ -63,7 +63,7 @@ def write_analysis_page(runs: Sequence[KeptRun], folder: Path, encoder: str = vi
         Section(one.title, [figure_on_page({"only": one.figure}, one.name, one.caption, one.title)], []) for one in made
     ]
     sections.append(Section("Over seeds", [], [("The figures' main numbers, for each run", over_seeds)]))
-    method, protocol = first.config["method"]["name"], first.config["protocol"]["name"]
+    method, protocol = first.config.method.name, first.config.protocol.name
     intro = (
         f"Figures are of seed {first.seed}. Latent space is the one in which {method} compares images and prototypes."
     )
@@ -91,7 +91,7 @@ def _space(run: KeptRun, palette: Palette) -> Iterator[Analysis]:
     caption = "Latent means of test images (dots) and of prototypes (hollow squares); each map has axes of its own."
     yield Analysis("maps", "Embedding maps", caption, draw.embedding_maps_figure(places, snapshots, palette), records)
 
-    paths, axes = latent.paths(snapshots), latent.principal_axes(first.images, 3)
+    paths, axes = latent.prototype_paths(snapshots), latent.principal_axes(first.images, 3)
     records = [
         {"class": palette.full(label), "task": task, **{f"axis_{n}": value for n, value in enumerate(place, start=1)}}
         for label, path in paths.items()
@@ -139,7 +139,7 @@ def _similarity(run: KeptRun, palette: Palette, seen: latent.Floats, encoder: st
 def _similarities(
     run: KeptRun, classes: Sequence[int], seen: latent.Floats
 ) -> tuple[list[int], latent.Floats, latent.Floats]:
-    moved, vectors = latent.motion_vectors(latent.paths(run.snapshots))
+    moved, vectors = latent.motion_vectors(latent.prototype_paths(run.snapshots))
     rows = [list(classes).index(label) for label in moved]
     return moved, latent.similarity(seen[rows]), latent.similarity(vectors.reshape(len(moved), -1))
 

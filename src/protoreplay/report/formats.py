@@ -9,6 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from protoreplay.core.columns import align_columns
+
 MARK = "*"
 ABSENT = "\N{EN DASH}"
 """In place of what was not measured."""
@@ -60,15 +62,7 @@ def table_as_text(table: Table) -> str:
         for part in range(max([len(words) for words in wrapped], default=1)):
             heads = [words[part] if part < len(words) else "" for words in wrapped]
             lines.append([*heads, *(numbers if part == 0 else [""] * len(numbers))])
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    lines.insert(1, ["-" * width for width in widths])
-    printed = [
-        "  ".join(
-            text.ljust(width) if column < table.words else text.rjust(width)
-            for column, (text, width) in enumerate(zip(line, widths, strict=True))
-        ).rstrip()
-        for line in lines
-    ]
+    printed = align_columns(lines, table.words, rule=True)
     return "\n".join([*printed, *textwrap.wrap(table.note, 100)])
 
 

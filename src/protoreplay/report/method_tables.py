@@ -4,7 +4,7 @@ import itertools
 from collections.abc import Sequence
 from typing import Any
 
-from protoreplay.analysis.results import METRICS, Group, find
+from protoreplay.analysis.results import METRICS, Group, groups_labelled
 from protoreplay.core.errors import UserError, unknown_name
 from protoreplay.metrics.intervals import SeedSummary, compare_seeds, holm_correction
 from protoreplay.report.formats import ABSENT, MARK, Cell, Table
@@ -56,7 +56,7 @@ Tests = dict[tuple[str, str], tuple[Group | None, dict[str, float | None]]]
 
 def _tests(groups: Sequence[Group], against: str | None) -> Tests:
     """By protocol and label: what the group is tested against, and the corrected p of each metric."""
-    chosen = {group.protocol: group for group in find(groups, against)} if against else {}
+    chosen = {group.protocol: group for group in groups_labelled(groups, against)} if against else {}
     tests: Tests = {}
     for protocol, members in itertools.groupby(groups, key=lambda group: group.protocol):
         part = list(members)
@@ -122,7 +122,9 @@ def differences_table(groups: Sequence[Group], labels: Sequence[str], columns: S
     _check_names(shown, {key: metric for key, metric in METRICS.items() if metric.accuracy}, "column")
     if len(set(labels)) < 2:
         raise UserError(f"--compare {','.join(labels)}: give at least two methods, separated by commas")
-    found = {label: {group.protocol: group for group in find(groups, label)} for label in dict.fromkeys(labels)}
+    found = {
+        label: {group.protocol: group for group in groups_labelled(groups, label)} for label in dict.fromkeys(labels)
+    }
     records: list[dict[str, Any]] = []
     for (first, ours), (second, theirs) in itertools.combinations(found.items(), 2):
         for protocol, key in itertools.product((name for name in ours if name in theirs), shown):

@@ -42,7 +42,7 @@ def write_results_page(
         runs=sum(len(group.results) for group in groups),
         unfinished=unfinished,
         most=MOST,
-        claims=claims_table(groups) if claims.measured(groups) else None,
+        claims=claims_table(groups) if claims.any_measured(groups) else None,
         settings=[_recorded_settings(group) for group in groups],
         versions=_versions(groups),
     )
@@ -85,21 +85,20 @@ def _protocol_section(
 
 
 def _recorded_settings(group: Group) -> dict[str, Any]:
-    config = {key: value for key, value in group.results[0].config.items() if key not in ("seed", "versions")}
     return {
         "title": f"{group.protocol}: {group.label}",
-        "seeds": _ranges([result.config["seed"] for result in group.results]),
-        "config": json.dumps(config, indent=2),
+        "seeds": _ranges([result.config.seed for result in group.results]),
+        "config": json.dumps(group.results[0].config.without_seed(), indent=2),
     }
 
 
 def _versions(groups: Sequence[Group]) -> list[tuple[str, int]]:
     """Each set of versions with the number of runs made under it; recorded runs have none."""
     texts = (
-        ", ".join(f"{name} {value}" for name, value in result.config["versions"].items())
+        ", ".join(f"{name} {value}" for name, value in result.config.versions.items())
         for group in groups
         for result in group.results
-        if "versions" in result.config
+        if "protoreplay" in result.config.versions
     )
     return Counter(texts).most_common()
 

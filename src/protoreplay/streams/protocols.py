@@ -5,7 +5,7 @@ classes come back in every task with their pixels in another order, and the task
 """
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Literal
 
@@ -78,9 +78,9 @@ class Protocol:
     defaults: SplitSettings | PermutedSettings
     method_settings: Mapping[str, Any] = field(default_factory=dict)
 
-    def __reduce__(self) -> tuple[Callable[[str], "Protocol"], tuple[str]]:
-        """Goes to another process as its name: the data is opened where it is used."""
-        return get_protocol, (self.name,)
+    def __getstate__(self) -> dict[str, Any]:
+        """For another process, which opens the data itself."""
+        return {key: value for key, value in vars(self).items() if key != "dataset"}
 
     @functools.cached_property
     def dataset(self) -> DatasetEntry:
@@ -243,14 +243,14 @@ _OWN = (
 )
 
 
-def _entry(thing: Any, name: str) -> Protocol:
+def _as_protocol(thing: Any, name: str) -> Protocol:
     if not isinstance(thing, Protocol):
         raise UserError(f"{name} is no protocol: give a protoreplay.streams.protocols.Protocol")
     return replace(thing, name=name)
 
 
 PROTOCOLS: Registry[Protocol] = Registry(
-    "protocol", {protocol.name: protocol for protocol in _OWN}, _entry, ("split:DATA", "permuted:DATA")
+    "protocol", {protocol.name: protocol for protocol in _OWN}, _as_protocol, ("split:DATA", "permuted:DATA")
 )
 
 
