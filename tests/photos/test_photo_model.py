@@ -4,7 +4,7 @@ import pytest
 from protoreplay.core.errors import UserError
 from protoreplay.photos import model_file
 from protoreplay.photos.photo_class import PhotoClass
-from protoreplay.photos.photo_model import PhotoModel, checked_name, checked_names
+from protoreplay.photos.photo_model import PhotoModel, checked_class_name, checked_class_names
 from tests.photos.test_model_file import a_model
 
 
@@ -84,18 +84,18 @@ def test_renaming_keeps_everything_else():
 
 @pytest.mark.parametrize("name", ["cat", "a/b\\c", "🐈‍⬛ and 🐕", "x" * 200, "Ω", "..", "--class"])
 def test_names_that_can_be_read(name):
-    assert checked_name(name) == name
+    assert checked_class_name(name) == name
 
 
 @pytest.mark.parametrize("name", ["", " ", " cat", "a\nb", "a\0b", "a\x1b[31mb", "x" * 1000, "a\udc80b", "a\u2028b"])
 def test_names_that_cannot(name):
     with pytest.raises(UserError, match="class name") as caught:
-        checked_name(name)
+        checked_class_name(name)
     assert "\n" not in str(caught.value)
     assert len(str(caught.value)) < 250
 
 
 def test_two_spellings_of_one_name():
-    assert checked_name("e\u0301") == "é"
+    assert checked_class_name("e\u0301") == "é"
     with pytest.raises(UserError, match="two folders give the class name 'é'"):
-        checked_names(["é", "e\u0301"])
+        checked_class_names(["é", "e\u0301"])

@@ -148,16 +148,16 @@ def _with_papers_settings(groups: Sequence[Group], name: str, change: Mapping[st
     return [
         group
         for group in groups
-        if group.results[0].config.method.name == name and wanted.items() <= _settings(group).items()
+        if group.results[0].config.method.name == name and wanted.items() <= _method_settings(group).items()
     ]
 
 
 def _same_but(first: Group, second: Group, change: Mapping[str, Any]) -> bool:
-    ours, theirs = ({k: v for k, v in _settings(group).items() if k not in change} for group in (first, second))
+    ours, theirs = ({k: v for k, v in _method_settings(group).items() if k not in change} for group in (first, second))
     return ours == theirs
 
 
-def _settings(group: Group) -> dict[str, Any]:
+def _method_settings(group: Group) -> dict[str, Any]:
     return group.results[0].config.method.settings
 
 

@@ -169,13 +169,13 @@ def _group(results: list[Result]) -> list[Group]:
     families: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for members in groups.values():
         config = members[0].config
-        families.setdefault((config.protocol.name, config.method.name), []).append(_settings(config))
+        families.setdefault((config.protocol.name, config.method.name), []).append(_all_settings(config))
     usual = {names: _usual(family) for names, family in families.items()}
     short = short_names(dict.fromkeys(method for _, method in families))
     labelled = []
     for members in groups.values():
         config = members[0].config
-        common, own = usual[config.protocol.name, config.method.name], _settings(config)
+        common, own = usual[config.protocol.name, config.method.name], _all_settings(config)
         differing = [f"{key}={own[key]}" for key in own if common.get(key, ...) != own[key]]
         label = " ".join([short[config.method.name], *differing])
         labelled.append(Group(config.protocol.name, label, sorted(members, key=lambda result: result.config.seed)))
@@ -193,5 +193,5 @@ def _usual(family: list[dict[str, Any]]) -> dict[str, Any]:
     return usual
 
 
-def _settings(config: RunConfig) -> dict[str, Any]:
+def _all_settings(config: RunConfig) -> dict[str, Any]:
     return {**config.protocol.settings, **config.method.settings, "evaluation": config.evaluation}

@@ -1,6 +1,5 @@
 """The commands of the photo classifier: each calls the library and prints; heavy parts are imported when needed."""
 
-import sys
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from protoreplay.core.errors import UserError
+from protoreplay.core.errors import UserError, print_to_stderr
 
 if TYPE_CHECKING:
     from protoreplay.core.terminal import ItemProgress
@@ -159,7 +158,7 @@ def merge_models(
     from protoreplay.photos import model_file
 
     merged = reduce(lambda one, other: one.merge(other), map(model_file.read_model, models))
-    with model_file.model_lock(output, _to_stderr):
+    with model_file.model_lock(output, print_to_stderr):
         model_file.write_model(merged, output)
     print(f"{output}: {len(merged.classes)} classes")
 
@@ -221,7 +220,7 @@ def open_classifier(path: Path, encoder: str | None, cache: bool, must_exist: bo
 def _changing(path: Path) -> "Iterator[Classifier]":
     from protoreplay.photos import model_file
 
-    with model_file.model_lock(path, _to_stderr):
+    with model_file.model_lock(path, print_to_stderr):
         classifier = open_classifier(path, None, cache=True, must_exist=True)
         yield classifier
         classifier.save(path)
@@ -249,7 +248,7 @@ def _stream(classifier: "Classifier", photos: Iterable[Path], line: "Callable[..
     if not count:
         raise UserError("there are no photos in what was given")
     seconds = time.perf_counter() - started
-    _to_stderr(f"{count} photos in {seconds:.1f} s, {count / seconds:.0f} a second")
+    print_to_stderr(f"{count} photos in {seconds:.1f} s, {count / seconds:.0f} a second")
     if unreadable:
         raise UserError(f"{unreadable} of {count} photos could not be read")
 
@@ -269,9 +268,9 @@ def _bulk(
 
 def _print_report(report: "TeachingReport") -> None:
     for error in report.errors:
-        _to_stderr(f"{error.name}: {error.error}")
+        print_to_stderr(f"{error.name}: {error.error}")
     for warning in report.warnings:
-        _to_stderr(f"warning: {warning}")
+        print_to_stderr(f"warning: {warning}")
     for name, count in report.learned.items():
         again = report.known[name]
         _print(f"{name}: {count} photos learned" + (f", {again} were known" if again else ""))
@@ -280,7 +279,3 @@ def _print_report(report: "TeachingReport") -> None:
 def _print(line: str) -> None:
     # A file's name may be bytes that are no text.
     print(line.encode("utf-8", "backslashreplace").decode(), flush=True)
-
-
-def _to_stderr(line: str) -> None:
-    print(line.encode("utf-8", "backslashreplace").decode(), file=sys.stderr, flush=True)

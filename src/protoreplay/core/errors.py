@@ -1,6 +1,7 @@
 """What a user can do wrong, said in one line."""
 
 import difflib
+import sys
 from collections.abc import Iterable
 
 
@@ -28,3 +29,8 @@ def checked_name(what: str, name: str, known: Iterable[str], where: str = "") ->
     if name not in names:
         raise unknown_name(what, name, names, where)
     return name
+
+
+def print_to_stderr(line: str) -> None:
+    """A line for people, beside what a command prints; of a file's name, bytes that are no text are escaped."""
+    print(line.encode("utf-8", "backslashreplace").decode(), file=sys.stderr, flush=True)

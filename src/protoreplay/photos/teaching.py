@@ -10,7 +10,7 @@ from protoreplay.photos import advice
 from protoreplay.photos.answers import stacked_features
 from protoreplay.photos.embedding import EmbeddedPhoto, Photo
 from protoreplay.photos.photo_class import PhotoClass
-from protoreplay.photos.photo_model import PhotoModel, checked_names
+from protoreplay.photos.photo_model import PhotoModel, checked_class_names
 
 TeachingWarning = advice.ClassCollision | advice.MisplacedPhoto | str
 
@@ -51,7 +51,7 @@ def prepare_photos(
     tell: Callable[[int], None] = lambda done: None,
 ) -> PreparedPhotos:
     """Photos by class, embedded in one stream; `tell` hears how many are done."""
-    names = checked_names(list(photos))
+    names = checked_class_names(list(photos))
     owners: list[str] = []
 
     def all_photos() -> Iterator[Photo]:

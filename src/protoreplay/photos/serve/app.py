@@ -85,9 +85,9 @@ def create_app(served: ServedModel, host: str = "127.0.0.1", token: str | None =
     app.add_middleware(RequestGuard, host=host, token=token, most_bytes=uploads.MOST_REQUEST)
     app.add_exception_handler(UserError, _user_error)
     app.add_exception_handler(RequestValidationError, _invalid)
-    app.include_router(_reading(served))
-    app.include_router(_teaching(lessons))
-    app.include_router(_changing(served))
+    app.include_router(_reading_routes(served))
+    app.include_router(_teaching_routes(lessons))
+    app.include_router(_changing_routes(served))
 
     @app.get("/docs", include_in_schema=False, response_class=HTMLResponse)
     def docs() -> str:
@@ -98,7 +98,7 @@ def create_app(served: ServedModel, host: str = "127.0.0.1", token: str | None =
     return app
 
 
-def _reading(served: ServedModel) -> APIRouter:
+def _reading_routes(served: ServedModel) -> APIRouter:
     api = APIRouter(prefix="/api", tags=["ask and look"], responses=ERRORS)  # type: ignore[arg-type]
     # More at once would only make each other slower.
     cores = available_cores()
@@ -159,7 +159,7 @@ def _reading(served: ServedModel) -> APIRouter:
     return api
 
 
-def _teaching(lessons: Lessons) -> APIRouter:
+def _teaching_routes(lessons: Lessons) -> APIRouter:
     api = APIRouter(prefix="/api", tags=["teach"], responses=ERRORS)  # type: ignore[arg-type]
     Label = Annotated[str, Form(description="the class that the photos show")]  # noqa: N806
 
@@ -202,7 +202,7 @@ def _teaching(lessons: Lessons) -> APIRouter:
     return api
 
 
-def _changing(served: ServedModel) -> APIRouter:
+def _changing_routes(served: ServedModel) -> APIRouter:
     api = APIRouter(prefix="/api", tags=["change"], responses=ERRORS)  # type: ignore[arg-type]
 
     def change(step: Callable[[UndoableModel], UndoableModel]) -> views.StateView:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from protoreplay.core.errors import UserError
 from protoreplay.photos.embedding import embed_photos
-from protoreplay.photos.photo_model import checked_name
+from protoreplay.photos.photo_model import checked_class_name
 from protoreplay.photos.serve.served_model import ServedModel
 from protoreplay.photos.teaching import PreparedPhotos, TeachingReport, learn_prepared, prepare_photos
 
@@ -64,7 +64,7 @@ class Lessons:
 
     def begin(self, label: str, photos: Sequence[bytes]) -> tuple[Lesson, "Future[None]"]:
         """Look at photos of a class; the lesson says how far it is, the future ends when it is ready or failed."""
-        lesson = Lesson(secrets.token_urlsafe(12), checked_name(label), len(photos))
+        lesson = Lesson(secrets.token_urlsafe(12), checked_class_name(label), len(photos))
         with self._lock:
             if self._waiting >= MOST_WAITING:
                 raise TooManyLessonsError(f"{MOST_WAITING} lessons are being looked at: wait for one to end")
