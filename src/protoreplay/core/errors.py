@@ -16,7 +16,7 @@ def unknown_name(what: str, name: str, known: Iterable[str], where: str = "", fo
     return UserError(f"unknown {what} '{name}'{where}{hint}; known: {', '.join([*names, *forms])}")
 
 
-def checked_name(what: str, name: str, known: Iterable[str], where: str = "") -> str:
+def known_name(what: str, name: str, known: Iterable[str], where: str = "") -> str:
     """`name` if it is one of `known`; the error of `unknown_name` is raised if it is not."""
     names = list(known)
     if name not in names:
