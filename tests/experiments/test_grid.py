@@ -8,7 +8,7 @@ import pytest
 from protoreplay.core.errors import UserError
 from protoreplay.experiments import grid_queue
 from protoreplay.experiments.grid import RunsFailedError, execute_grid
-from protoreplay.experiments.grid_queue import GridQueue, RunOutcome, run_path
+from protoreplay.experiments.grid_queue import GridQueue, RunOutcome, default_runs_folder, run_path
 from protoreplay.experiments.run import execute
 from protoreplay.experiments.run_folder import RunFolder
 from protoreplay.experiments.run_progress import GridProgress
@@ -203,3 +203,9 @@ def test_the_device_is_a_fact_and_not_another_run(tmp_path, specs):
         )
         execute(specs[0], tmp_path)
         assert RunFolder(tmp_path).config().versions["device"] == (device or "cpu")
+
+
+def test_where_runs_live_unless_the_user_says_otherwise():
+    assert default_runs_folder("split-digits").as_posix() == "runs/split-digits"
+    assert default_runs_folder("split:my photos", "ablations").as_posix() == "runs/ablations/split_my_photos"
+    assert default_runs_folder("split-digits", "tune").as_posix() == "runs/tune/split-digits"

@@ -22,7 +22,7 @@ from protoreplay.cli.options import (
     runs_folder,
 )
 from protoreplay.cli.printing import end_with_failures, print_columns
-from protoreplay.core.errors import checked_name
+from protoreplay.core.errors import known_name
 
 analysis_app = typer.Typer()
 
@@ -56,7 +56,7 @@ def ablate_command(
 
     names = method_names(methods)
     for name in names:
-        checked_name("method", name, ABLATED_METHODS, " to ablate")
+        known_name("method", name, ABLATED_METHODS, " to ablate")
     planned = plan_ablations(protocol, names, list(range(seeds)), parse_pairs(overrides), device)
     does = pick_engine(engine, jobs, device, address, cpus_per_run, gpus_per_run)
     root, failed = out or runs_folder(protocol, "ablations"), None

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from protoreplay.core.errors import UserError, checked_name
+from protoreplay.core.errors import UserError, known_name
 
 if TYPE_CHECKING:
     from protoreplay.experiments.grid import Engine
@@ -69,7 +69,7 @@ def pick_engine(
     name: str, jobs: int, device: str = "cpu", address: str | None = None, cpus: float = 1.0, gpus: float = 0.0
 ) -> "Engine":
     """Who does the runs of a grid; a `UserError` for what this machine cannot do."""
-    if checked_name("engine", name, ["local", "ray"]) == "ray":
+    if known_name("engine", name, ["local", "ray"]) == "ray":
         from protoreplay.experiments.ray_cluster import Cluster
 
         return Cluster(address, jobs, cpus, gpus)
@@ -87,7 +87,7 @@ def pick_log(name: str | None) -> str | None:
     """A log's name; a `UserError` for one that is not known."""
     from protoreplay.experiments.run import LOGS
 
-    return None if name is None else checked_name("log", name, LOGS)
+    return None if name is None else known_name("log", name, LOGS)
 
 
 def method_names(text: str) -> list[str]:
@@ -100,7 +100,7 @@ def method_names(text: str) -> list[str]:
 
 def pick_evaluation(value: str) -> Any:
     """`test` or `validation`; anything else is a `UserError`."""
-    return checked_name("--eval", value, ["test", "validation"])
+    return known_name("--eval", value, ["test", "validation"])
 
 
 def runs_folder(protocol: str, *kind: str) -> Path:

@@ -7,7 +7,7 @@ import typer
 
 from protoreplay.cli.options import RunsFolder
 from protoreplay.cli.printing import print_table
-from protoreplay.core.errors import UserError, checked_name
+from protoreplay.core.errors import UserError, known_name
 
 results_app = typer.Typer()
 
@@ -40,7 +40,7 @@ def table_command(
     from protoreplay.report.formats import FORMATS
     from protoreplay.report.method_tables import differences_table, results_table
 
-    checked_name("format", format, FORMATS)
+    known_name("format", format, FORMATS)
     if compare and claims:
         raise UserError("--compare and --claims are different tables: give one of them")
     groups, unfinished = collect(folder)

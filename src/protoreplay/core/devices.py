@@ -2,14 +2,14 @@
 
 import torch
 
-from protoreplay.core.errors import UserError, checked_name
+from protoreplay.core.errors import UserError, known_name
 
 DEVICES = ("cpu", "cuda", "mps", "auto")
 
 
 def check_device(name: str) -> str:
     """`name`, or a `UserError` if it is none of `DEVICES`."""
-    return checked_name("device", name, DEVICES)
+    return known_name("device", name, DEVICES)
 
 
 def pick_device(name: str) -> str:

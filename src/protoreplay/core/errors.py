@@ -23,7 +23,7 @@ def in_one_line(error: BaseException) -> str:
     return " ".join(text.split())
 
 
-def checked_name(what: str, name: str, known: Iterable[str], where: str = "") -> str:
+def known_name(what: str, name: str, known: Iterable[str], where: str = "") -> str:
     """`name` if it is one of `known`; the error of `unknown_name` is raised if it is not."""
     names = list(known)
     if name not in names:

@@ -11,17 +11,18 @@ import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import filelock
 import safetensors
-import safetensors.torch
-from torch import Tensor
 
 from protoreplay.core.errors import UserError
 from protoreplay.core.files import write_whole
 from protoreplay.experiments.run_config import RunConfig, RunIdentity
 from protoreplay.metrics.accuracy import Count
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 class RunBusyError(UserError):
@@ -150,14 +151,16 @@ class RunFolder:
         except ValueError:
             raise UserError(f"{self._events} is not the events of a run") from None
 
-    def save_checkpoint(self, position: int, counts: list[Count], state: Mapping[str, Tensor]) -> None:
+    def save_checkpoint(self, position: int, counts: list[Count], state: Mapping[str, "Tensor"]) -> None:
         """Everything needed to continue after the task at `position`."""
+        import safetensors.torch  # here, because those who only read finished runs do without PyTorch
+
         metadata = {"position": str(position), "counts": json.dumps(counts)}
         write_whole(self._checkpoint, safetensors.torch.save(dict(state), metadata))
 
-    def resume(self) -> tuple[int, list[Count], dict[str, Tensor]]:
+    def resume(self) -> tuple[int, list[Count], dict[str, "Tensor"]]:
         """What `save_checkpoint` wrote last, or (0, [], {}); events of tasks after it are dropped."""
-        position, counts, state = 0, list[Count](), dict[str, Tensor]()
+        position, counts, state = 0, list[Count](), dict[str, "Tensor"]()
         if self._checkpoint.exists():
             try:
                 with safetensors.safe_open(self._checkpoint, framework="pt") as file:

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from protoreplay.methods.base import BatchClassifier
 from protoreplay.methods.vpr_prototypes import VPRPrototypes, means_by_label
-from protoreplay.prototypes.alignment import align
+from protoreplay.prototypes.alignment import likeliest_order
 from protoreplay.prototypes.distances import squared_distances
 
 
@@ -80,7 +80,7 @@ class Domains:
 def aligned_order(x: Tensor, labels: Tensor, prototypes: VPRPrototypes) -> Tensor:
     """The order, int64, D, in which x, N x D, has the dimensions of the first domain."""
     classes, means = prototypes.of(0).class_means()
-    return align(x, torch.searchsorted(classes, labels), means, prototypes.variances())
+    return likeliest_order(x, torch.searchsorted(classes, labels), means, prototypes.variances())
 
 
 def aligned_is_better(
