@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, field_validator
 
-from protoreplay.streams.settings import EvaluationImages
+from protoreplay.streams.stream_settings import EvaluationImages
 
 
 class NamedSettings(BaseModel):

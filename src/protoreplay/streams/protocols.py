@@ -17,10 +17,10 @@ from protoreplay.core.registry import Registry, is_in_file
 from protoreplay.core.rng import generator
 from protoreplay.data.catalog import DATASETS, DatasetEntry, dataset_entry
 from protoreplay.data.images import ImageSet
-from protoreplay.streams.settings import EvaluationImages as EvaluationImages
-from protoreplay.streams.settings import PermutedSettings as PermutedSettings
-from protoreplay.streams.settings import SplitSettings as SplitSettings
 from protoreplay.streams.stream import Stream, TaskPlan
+from protoreplay.streams.stream_settings import EvaluationImages as EvaluationImages
+from protoreplay.streams.stream_settings import PermutedSettings as PermutedSettings
+from protoreplay.streams.stream_settings import SplitSettings as SplitSettings
 
 
 @dataclass(frozen=True)
