@@ -3,7 +3,7 @@
 protoreplay bench split:own.py:waves --methods own.py:FeCAM,ewc,vpr-paper --set encoder=own.py:SmallResNet --jobs 2
 """
 
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 import torch
@@ -13,16 +13,16 @@ from torch.nn import functional
 
 from protoreplay.core.progress import StepCallback
 from protoreplay.data.images import Dataset, ImageSet
-from protoreplay.methods.base import BatchClassifier, Method, MethodContext
-from protoreplay.methods.fixed_features import FeatureSettings, extractor
-from protoreplay.prototypes.gaussians import ClassMeans, class_probabilities
+from protoreplay.methods.base import BatchClassifier, MethodContext
+from protoreplay.methods.fixed_features import FeatureSettings, FixedFeatureMethod
+from protoreplay.prototypes.gaussians import class_probabilities
 from protoreplay.streams.stream import Task
 
 
 class FeCAMConfig(FeatureSettings):
     """Every setting has a default, a range, and a docstring that says where the value comes from."""
 
-    features: str = Field("encoder", pattern="^(pixels|random|encoder)$")
+    features: Literal["pixels", "random", "encoder"] = "encoder"
     """Untrained features: raw pixels, random convolutions, or the trunk of the encoder."""
     power: float = Field(0.5, gt=0, le=1)
     """Features are raised to this power (Goswami et al. 2023: 0.5)."""
@@ -30,7 +30,7 @@ class FeCAMConfig(FeatureSettings):
     """Mean variance and mean covariance that are added to the diagonal and to the rest (Goswami et al. 2023: 1)."""
 
 
-class FeCAM(Method[FeCAMConfig]):
+class FeCAM(FixedFeatureMethod[FeCAMConfig]):
     """Nearest class mean in the Mahalanobis distance of each class's own covariance.
 
     Goswami, Liu, Twardowski and van de Weijer 2023, "FeCAM: Exploiting the Heterogeneity of Class Distributions in
@@ -40,19 +40,16 @@ class FeCAM(Method[FeCAMConfig]):
     Config = FeCAMConfig
     summary = "FeCAM: Mahalanobis distance with a covariance of each class, on untrained features"
     search: ClassVar = {"shrink": (0.1, 1.0, 10.0)}
-    frozen = True
 
     def __init__(self, config: FeCAMConfig, context: MethodContext) -> None:
         super().__init__(config, context)
-        body, width = extractor(config, context.image_shape, self.initial_weights())
         # What is carried from task to task is declared here, once: it is saved, restored and counted.
-        self.body = self.carry("body", body.to(self.device))
-        self.prototypes = self.carry("prototypes", ClassMeans.none(width, self.device))
+        width = self.prototypes.mean.shape[1]
         self.covariances = self.carry("covariances", torch.zeros(0, width, width, device=self.device))
 
     def _features(self, images: Tensor) -> Tensor:
-        """What the body makes of a batch, N x D."""
-        features: Tensor = self.body(images)
+        """The base class's features of a batch, N x D, raised to the power."""
+        features = super()._features(images)
         return features.sign() * features.abs() ** self.config.power
 
     def _learn(self, task: Task, on_step: StepCallback) -> None:

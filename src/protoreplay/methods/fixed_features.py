@@ -1,15 +1,16 @@
 """What methods on untrained features share: which features, and how they are made."""
 
-from typing import Literal
+from typing import Literal, TypeVar
 
 import torch
 from pydantic import Field
-from torch import nn
+from torch import Tensor, nn
 
 from protoreplay.core.settings import Settings
 from protoreplay.encoders.fixed import RandomFilters, RawPixels, UntrainedTrunk
 from protoreplay.encoders.registry import ImageShape
-from protoreplay.methods.base import EncoderName
+from protoreplay.methods.base import EncoderName, Method, MethodContext
+from protoreplay.prototypes.gaussians import ClassMeans
 
 
 class FeatureSettings(Settings):
@@ -33,3 +34,31 @@ def extractor(config: FeatureSettings, shape: ImageShape, generator: torch.Gener
         module = UntrainedTrunk(config.encoder, shape, generator)
     module.requires_grad_(False)
     return module, module(torch.zeros(1, *shape, dtype=torch.uint8)).shape[1]
+
+
+F = TypeVar("F", bound=FeatureSettings)
+
+
+class FixedFeatureMethod(Method[F]):
+    """A method on features that nothing trains.
+
+    It carries what makes them, and a mean for every class of every task.
+    """
+
+    frozen = True
+
+    def __init__(self, config: F, context: MethodContext) -> None:
+        super().__init__(config, context)
+        body, width = extractor(config, context.image_shape, self.initial_weights())
+        self.features = self.carry("features", body.to(self.device))
+        self.prototypes = self.carry("prototypes", ClassMeans.none(width, self.device))
+
+    @property
+    def deterministic(self) -> bool:
+        """Pixels are the same with every seed."""
+        return self.config.features == "pixels"
+
+    def _features(self, images: Tensor) -> Tensor:
+        """Of one batch, N x D."""
+        features: Tensor = self.features(images)
+        return features

@@ -2,14 +2,17 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any, ClassVar, TypeVar
 
 import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from protoreplay.methods.base import EncoderSettings
-from protoreplay.methods.linear import Step
+from protoreplay.core.progress import StepCallback
+from protoreplay.methods.base import AdamSettings, MethodContext
+from protoreplay.methods.linear import AdamMethod, Step
 from protoreplay.methods.optimizers import descend
+from protoreplay.streams.stream import Task
 
 SEARCH: Mapping[str, tuple[float, ...]] = {"lr": (1e-4, 1e-3), "strength": (0.1, 1.0, 10.0, 100.0, 1e3, 1e4, 1e5)}
 """What is tried when a regulariser's settings are tuned."""
@@ -20,7 +23,7 @@ Weights = dict[str, Tensor]
 """One number for each weight of a network, by the names of its parameters."""
 
 
-class PenaltySettings(EncoderSettings):
+class PenaltySettings(AdamSettings):
     """Settings of every regulariser."""
 
     lr: float = Field(1e-3, gt=0)
@@ -105,3 +108,24 @@ def penalised(penalty: Quadratic, network: nn.Module, strength: float) -> Step:
         return loss.item() + value
 
     return step
+
+
+P = TypeVar("P", bound=PenaltySettings)
+
+
+class Regulariser(AdamMethod[P]):
+    """Fine-tuning with a quadratic penalty on leaving old weights."""
+
+    search: ClassVar[Mapping[str, tuple[Any, ...]]] = SEARCH
+
+    def fit_with(self, penalty: Quadratic, task: Task, on_step: StepCallback) -> None:
+        """Train on the task's images, by cross-entropy and the penalty."""
+        self.fit(task, self.optimizer, on_step, step=penalised(penalty, self.network, self.config.strength))
+
+
+class ImportanceRegulariser(Regulariser[P]):
+    """Its penalty is around the weights as the last task left them, by importances that it carries."""
+
+    def __init__(self, config: P, context: MethodContext) -> None:
+        super().__init__(config, context)
+        self.importance = self.carry("importance", no_importance(self.network))
