@@ -60,67 +60,6 @@ def test_initial_weights_are_spread_as_pytorchs_own():
     assert float(ours.abs().max() / theirs.abs().max()) == pytest.approx(1, rel=0.01)
 
 
-class Normalised(torch.nn.Module):
-    """Batch normalisation of one number a channel, which one image alone has no variance of."""
-
-    def __init__(self, shape):
-        super().__init__()
-        self.layers = torch.nn.Sequential(
-            torch.nn.Flatten(), torch.nn.Linear(torch.Size(shape).numel(), 6), torch.nn.BatchNorm1d(6)
-        )
-
-    def forward(self, images):
-        return self.layers(images.float() / 255)
-
-
-@pytest.fixture
-def normalised(monkeypatch):
-    monkeypatch.setattr(ENCODERS, "_session", {})
-    ENCODERS.register("normalised", Normalised)
-    return parameters("normalised", (3, 32, 32), 4)[0]
-
-
-def test_a_network_is_in_training_mode_only_where_it_is_said(normalised):
-    images = pictures()
-    assert not normalised.training
-    calm = normalised(images)
-    with normalised.training_mode():
-        assert normalised.training
-        assert not torch.allclose(normalised(images), calm)
-    assert not any(layer.training for layer in normalised.modules())
-    norm = normalised.trunk.layers[2]
-    assert int(norm.num_batches_tracked) == 1
-    with pytest.raises(KeyboardInterrupt), normalised.training_mode():
-        raise KeyboardInterrupt
-    assert not normalised.training
-
-
-def test_one_image_alone_is_normalised_by_what_was_seen_before(normalised):
-    images, norm = pictures(), normalised.trunk.layers[2]
-    with normalised.training_mode():
-        normalised(images)
-        seen = norm.running_mean.clone()
-        alone = normalised(images[:1])
-        assert norm.training
-        assert torch.equal(norm.running_mean, seen)
-    torch.testing.assert_close(alone, normalised(images[:1]))
-    alone.sum().backward()
-    assert norm.weight.grad is not None
-
-
-def test_a_frozen_copy_neither_learns_nor_changes_with_its_original(normalised):
-    images = pictures()
-    with normalised.training_mode():
-        teacher = normalised.frozen_copy()
-        before = teacher(images)
-        normalised(images)
-        with torch.no_grad():
-            normalised.head.weight.zero_()
-    assert not teacher.training
-    assert not before.requires_grad
-    assert torch.equal(teacher(images), before)
-
-
 def dictionary(images, seed=0, **sizes):
     body = PatchDictionary(images.shape[1:], **{"filters": 8, "side": 4, "width": 10, "mirror": True, **sizes})
     body.fit(images, torch.Generator().manual_seed(seed))
