@@ -44,7 +44,6 @@ class EWC(LinearMethod[EWCConfig]):
     search = SEARCH
 
     def __init__(self, config: EWCConfig, context: MethodContext) -> None:
-        """A fresh network and its optimiser; nothing is held yet."""
         super().__init__(config, context)
         self.optimizer = self.carry("optimizer", adam(self.network, config.lr))
         self.importance = self.carry("importance", no_importance(self.network))

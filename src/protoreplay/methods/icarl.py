@@ -40,7 +40,6 @@ class ICaRL(LinearMethod[ICaRLConfig]):
     summary = "iCaRL: herded exemplars, distillation, nearest mean of exemplars"
 
     def __init__(self, config: ICaRLConfig, context: MethodContext) -> None:
-        """A fresh network and no exemplars."""
         super().__init__(config, context)
         self.optimizer = self.carry("optimizer", adam(self.network, config.lr))
         self.exemplars = self.carry("exemplars", ReplayMemory.empty(context.image_shape))

@@ -29,7 +29,6 @@ class L2(LinearMethod[L2Config]):
     search = SEARCH
 
     def __init__(self, config: L2Config, context: MethodContext) -> None:
-        """A fresh network and its optimiser."""
         super().__init__(config, context)
         self.optimizer = self.carry("optimizer", adam(self.network, config.lr))
 

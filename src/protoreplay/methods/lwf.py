@@ -33,7 +33,6 @@ class LwF(LinearMethod[LwFConfig]):
     summary = "Learning without Forgetting, distillation on the new images"
 
     def __init__(self, config: LwFConfig, context: MethodContext) -> None:
-        """A fresh network."""
         super().__init__(config, context)
         self.optimizer = self.carry("optimizer", adam(self.network, config.lr))
 

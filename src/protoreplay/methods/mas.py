@@ -41,7 +41,6 @@ class MAS(LinearMethod[MASConfig]):
     search = SEARCH
 
     def __init__(self, config: MASConfig, context: MethodContext) -> None:
-        """A fresh network and its optimiser; nothing is held yet."""
         super().__init__(config, context)
         self.optimizer = self.carry("optimizer", adam(self.network, config.lr))
         self.importance = self.carry("importance", no_importance(self.network))

@@ -23,7 +23,6 @@ class NearestMean(Method[NearestMeanConfig]):
     summary = "the floor: nearest class mean, untrained,"
 
     def __init__(self, config: NearestMeanConfig, context: MethodContext) -> None:
-        """No means yet."""
         super().__init__(config, context)
         body, width = extractor(config, context.image_shape, self.initial_weights())
         self.prototypes = self.carry("prototypes", ClassMeans.none(width, self.device))
@@ -35,7 +34,7 @@ class NearestMean(Method[NearestMeanConfig]):
         return self.config.features == "pixels"
 
     def _features(self, images: Tensor) -> Tensor:
-        """Of one batch, N x D."""
+        """Of one batch of images, uint8 N x C x H x W, the features that nothing trains, N x D."""
         features: Tensor = self.features(images)
         return features
 

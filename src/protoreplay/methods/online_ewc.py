@@ -29,7 +29,6 @@ class OnlineEWC(LinearMethod[OnlineEWCConfig]):
     search = SEARCH
 
     def __init__(self, config: OnlineEWCConfig, context: MethodContext) -> None:
-        """A fresh network and its optimiser; nothing is held yet."""
         super().__init__(config, context)
         self.optimizer = self.carry("optimizer", adam(self.network, config.lr))
         self.importance = self.carry("importance", no_importance(self.network))

@@ -23,7 +23,6 @@ class Replay(LinearMethod[ReplayConfig]):
     summary = "stored images mixed into each batch of new ones"
 
     def __init__(self, config: ReplayConfig, context: MethodContext) -> None:
-        """A fresh network and an empty memory."""
         super().__init__(config, context)
         self.optimizer = self.carry("optimizer", adam(self.network, config.lr))
         self.memory = self.carry("memory", ReplayMemory.empty(context.image_shape))

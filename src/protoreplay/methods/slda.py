@@ -41,7 +41,6 @@ class SLDA(Method[SLDAConfig]):
     summary = "streaming linear discriminant, one shrunk covariance, on untrained features"
 
     def __init__(self, config: SLDAConfig, context: MethodContext) -> None:
-        """No means, no scatter."""
         super().__init__(config, context)
         body, width = extractor(config, context.image_shape, self.initial_weights())
         self.prototypes = self.carry("prototypes", ClassMeans.none(width, self.device))
@@ -56,7 +55,7 @@ class SLDA(Method[SLDAConfig]):
         return self.config.features == "pixels"
 
     def _features(self, images: Tensor) -> Tensor:
-        """Of one batch, N x D."""
+        """Of one batch of images, uint8 N x C x H x W, the features that nothing trains, N x D."""
         features: Tensor = self.features(images)
         return features
 
