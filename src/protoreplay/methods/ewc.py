@@ -8,8 +8,7 @@ from protoreplay.core.progress import StepCallback
 from protoreplay.methods.base import MethodContext
 from protoreplay.methods.importance import FisherLabels, fisher, some
 from protoreplay.methods.linear import LinearMethod
-from protoreplay.methods.optimizers import adam
-from protoreplay.methods.penalty import SEARCH, PenaltySettings, Quadratic, Weights, no_importance, penalised, weights
+from protoreplay.methods.penalty import ImportanceMethod, PenaltySettings, Quadratic, Weights, penalised, weights
 from protoreplay.streams.stream import Task
 
 
@@ -33,7 +32,7 @@ class EWCConfig(FisherSettings):
     (published for split-cifar10: 600)."""
 
 
-class EWC(LinearMethod[EWCConfig]):
+class EWC(ImportanceMethod[EWCConfig]):
     """Fine-tuning, with a quadratic term for each past task around the weights it ended with.
 
     The terms are kept as their sum, exact but for a constant: importances and their centre, for any number of tasks.
@@ -41,12 +40,9 @@ class EWC(LinearMethod[EWCConfig]):
 
     Config = EWCConfig
     summary = "Elastic Weight Consolidation, a term for every task"
-    search = SEARCH
 
     def __init__(self, config: EWCConfig, context: MethodContext) -> None:
         super().__init__(config, context)
-        self.optimizer = self.carry("optimizer", adam(self.network, config.lr))
-        self.importance = self.carry("importance", no_importance(self.network))
         self.anchor = self.carry("anchor", weights(self.network))
 
     def _learn(self, task: Task, on_step: StepCallback) -> None:

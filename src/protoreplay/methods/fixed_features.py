@@ -1,15 +1,16 @@
-"""What methods on untrained features share: which features, and how they are made."""
+"""What methods on untrained features share: which features, how they are made, and a mean of them for each class."""
 
-from typing import Literal
+from typing import Literal, TypeVar
 
 import torch
 from pydantic import Field
-from torch import nn
+from torch import Tensor, nn
 
 from protoreplay.core.settings import Settings
 from protoreplay.encoders.fixed import RandomFilters, RawPixels, UntrainedTrunk
 from protoreplay.encoders.registry import ImageShape
-from protoreplay.methods.base import EncoderName
+from protoreplay.methods.base import EncoderName, Method, MethodContext
+from protoreplay.prototypes.gaussians import ClassMeans
 
 
 class FeatureSettings(Settings):
@@ -33,3 +34,28 @@ def extractor(config: FeatureSettings, shape: ImageShape, generator: torch.Gener
         module = UntrainedTrunk(config.encoder, shape, generator)
     module.requires_grad_(False)
     return module, module(torch.zeros(1, *shape, dtype=torch.uint8)).shape[1]
+
+
+S = TypeVar("S", bound=FeatureSettings)
+
+
+class FixedFeaturesMethod(Method[S]):
+    """Features that nothing trains, and the means of them that each class of each task has had."""
+
+    frozen = True
+
+    def __init__(self, config: S, context: MethodContext) -> None:
+        super().__init__(config, context)
+        body, self.width = extractor(config, context.image_shape, self.initial_weights())
+        self.prototypes = self.carry("prototypes", ClassMeans.none(self.width, self.device))
+        self.features = self.carry("features", body.to(self.device))
+
+    @property
+    def deterministic(self) -> bool:
+        """Pixels are the same with every seed."""
+        return self.config.features == "pixels"
+
+    def _features(self, images: Tensor) -> Tensor:
+        """Of one batch of images, uint8 N x C x H x W, the features, N x D."""
+        features: Tensor = self.features(images)
+        return features

@@ -5,18 +5,8 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from protoreplay.core.progress import StepCallback
-from protoreplay.methods.base import MethodContext
 from protoreplay.methods.importance import sensitivity, some
-from protoreplay.methods.linear import LinearMethod
-from protoreplay.methods.optimizers import adam
-from protoreplay.methods.penalty import (
-    SEARCH,
-    PenaltySettings,
-    Quadratic,
-    no_importance,
-    penalised,
-    weights,
-)
+from protoreplay.methods.penalty import ImportanceMethod, PenaltySettings
 from protoreplay.streams.stream import Task
 
 
@@ -30,7 +20,7 @@ class MASConfig(PenaltySettings):
     """Images of the task that importances are averaged over, drawn at random where there are more (ours)."""
 
 
-class MAS(LinearMethod[MASConfig]):
+class MAS(ImportanceMethod[MASConfig]):
     """Fine-tuning, with one quadratic term around the latest weights; importances of tasks are summed.
 
     A task's importance of a weight is the mean over its images of `|d (squared length of the scores) / d weight|`.
@@ -38,17 +28,10 @@ class MAS(LinearMethod[MASConfig]):
 
     Config = MASConfig
     summary = "Memory Aware Synapses"
-    search = SEARCH
-
-    def __init__(self, config: MASConfig, context: MethodContext) -> None:
-        super().__init__(config, context)
-        self.optimizer = self.carry("optimizer", adam(self.network, config.lr))
-        self.importance = self.carry("importance", no_importance(self.network))
 
     def _learn(self, task: Task, on_step: StepCallback) -> None:
         """Train on the task's images with the penalty, then add the task's importances."""
-        penalty = Quadratic(self.importance, weights(self.network))
-        self.fit(task, self.optimizer, on_step, step=penalised(penalty, self.network, self.config.strength))
+        self.fit_near_latest(task, on_step)
         index = some(len(task.labels), self.config.importance_images, self.generator("importance", task.position))
         new = sensitivity(self.network, task.images[index].to(self.device), self.classes)
         self.importance = {name: new[name].add_(old) for name, old in self.importance.items()}

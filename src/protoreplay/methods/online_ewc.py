@@ -3,11 +3,8 @@
 from pydantic import Field
 
 from protoreplay.core.progress import StepCallback
-from protoreplay.methods.base import MethodContext
 from protoreplay.methods.ewc import FisherSettings, fisher_of_task
-from protoreplay.methods.linear import LinearMethod
-from protoreplay.methods.optimizers import adam
-from protoreplay.methods.penalty import SEARCH, Quadratic, no_importance, penalised, weights
+from protoreplay.methods.penalty import ImportanceMethod
 from protoreplay.streams.stream import Task
 
 
@@ -21,21 +18,14 @@ class OnlineEWCConfig(FisherSettings):
     """After a task, importance becomes `gamma * importance + fisher` (ours: 1, nothing fades)."""
 
 
-class OnlineEWC(LinearMethod[OnlineEWCConfig]):
+class OnlineEWC(ImportanceMethod[OnlineEWCConfig]):
     """Fine-tuning, with one quadratic term around the weights that the last task left: the network's own."""
 
     Config = OnlineEWCConfig
     summary = "online EWC, one term around the latest weights"
-    search = SEARCH
-
-    def __init__(self, config: OnlineEWCConfig, context: MethodContext) -> None:
-        super().__init__(config, context)
-        self.optimizer = self.carry("optimizer", adam(self.network, config.lr))
-        self.importance = self.carry("importance", no_importance(self.network))
 
     def _learn(self, task: Task, on_step: StepCallback) -> None:
         """Train on the task's images with the penalty, then renew the importances."""
-        penalty = Quadratic(self.importance, weights(self.network))
-        self.fit(task, self.optimizer, on_step, step=penalised(penalty, self.network, self.config.strength))
+        self.fit_near_latest(task, on_step)
         new = fisher_of_task(self, task)
         self.importance = {name: new[name].add_(old, alpha=self.config.gamma) for name, old in self.importance.items()}

@@ -2,14 +2,17 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TypeVar
 
 import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from protoreplay.methods.base import EncoderSettings
-from protoreplay.methods.linear import Step
-from protoreplay.methods.optimizers import descend
+from protoreplay.core.progress import StepCallback
+from protoreplay.methods.base import EncoderSettings, MethodContext
+from protoreplay.methods.linear import LinearMethod, Step
+from protoreplay.methods.optimizers import adam, descend
+from protoreplay.streams.stream import Task
 
 SEARCH: Mapping[str, tuple[float, ...]] = {"lr": (1e-4, 1e-3), "strength": (0.1, 1.0, 10.0, 100.0, 1e3, 1e4, 1e5)}
 """What is tried when a regulariser's settings are tuned."""
@@ -105,3 +108,22 @@ def penalised(penalty: Quadratic, network: nn.Module, strength: float) -> Step:
         return loss.item() + value
 
     return step
+
+
+P = TypeVar("P", bound=PenaltySettings)
+
+
+class ImportanceMethod(LinearMethod[P]):
+    """Fine-tuning by Adam, whose moments go on from task to task, with weights held by an importance of each."""
+
+    search = SEARCH
+
+    def __init__(self, config: P, context: MethodContext) -> None:
+        super().__init__(config, context)
+        self.optimizer = self.carry("optimizer", adam(self.network, config.lr))
+        self.importance = self.carry("importance", no_importance(self.network))
+
+    def fit_near_latest(self, task: Task, on_step: StepCallback) -> None:
+        """Train on the task's images, with a penalty on leaving the weights as the last task left them."""
+        penalty = Quadratic(self.importance, weights(self.network))
+        self.fit(task, self.optimizer, on_step, step=penalised(penalty, self.network, self.config.strength))

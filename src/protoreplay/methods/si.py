@@ -5,17 +5,7 @@ from pydantic import Field
 from torch import Tensor
 
 from protoreplay.core.progress import StepCallback
-from protoreplay.methods.base import MethodContext
-from protoreplay.methods.linear import LinearMethod
-from protoreplay.methods.optimizers import adam
-from protoreplay.methods.penalty import (
-    SEARCH,
-    PenaltySettings,
-    Quadratic,
-    Weights,
-    no_importance,
-    weights,
-)
+from protoreplay.methods.penalty import ImportanceMethod, PenaltySettings, Quadratic, Weights, no_importance, weights
 from protoreplay.streams.stream import Task
 
 
@@ -29,7 +19,7 @@ class SIConfig(PenaltySettings):
     """Keeps the importance of a weight that hardly moved finite (Zenke et al. 2017: 0.1)."""
 
 
-class SI(LinearMethod[SIConfig]):
+class SI(ImportanceMethod[SIConfig]):
     """Fine-tuning, with one quadratic term around the latest weights; importances of tasks are summed.
 
     A task's importance of a weight is its share in the fall of the loss, the path integral of `-gradient * motion`,
@@ -38,12 +28,6 @@ class SI(LinearMethod[SIConfig]):
 
     Config = SIConfig
     summary = "Synaptic Intelligence"
-    search = SEARCH
-
-    def __init__(self, config: SIConfig, context: MethodContext) -> None:
-        super().__init__(config, context)
-        self.optimizer = self.carry("optimizer", adam(self.network, config.lr))
-        self.importance = self.carry("importance", no_importance(self.network))
 
     def _learn(self, task: Task, on_step: StepCallback) -> None:
         """Train on the task's images with the penalty, then add the task's importances."""

@@ -7,9 +7,9 @@ from pydantic import Field
 from torch import Tensor
 
 from protoreplay.core.progress import StepCallback
-from protoreplay.methods.base import BatchClassifier, Method, MethodContext
-from protoreplay.methods.fixed_features import FeatureSettings, extractor
-from protoreplay.prototypes.gaussians import ClassMeans, class_probabilities
+from protoreplay.methods.base import BatchClassifier, MethodContext
+from protoreplay.methods.fixed_features import FeatureSettings, FixedFeaturesMethod
+from protoreplay.prototypes.gaussians import class_probabilities
 from protoreplay.streams.stream import Task
 
 
@@ -30,34 +30,20 @@ class Scatter(NamedTuple):
     images: Tensor
 
 
-class SLDA(Method[SLDAConfig]):
+class SLDA(FixedFeaturesMethod[SLDAConfig]):
     """A mean for every class of every task, and the scatter of all images around their means; all classes alike likely.
 
     The images are gone after their task; means and scatter are those that all of them together would give.
     """
 
     Config = SLDAConfig
-    frozen = True
     summary = "streaming linear discriminant, one shrunk covariance, on untrained features"
 
     def __init__(self, config: SLDAConfig, context: MethodContext) -> None:
         super().__init__(config, context)
-        body, width = extractor(config, context.image_shape, self.initial_weights())
-        self.prototypes = self.carry("prototypes", ClassMeans.none(width, self.device))
-        nothing = Scatter(torch.zeros(width, width, device=self.device), torch.zeros((), dtype=torch.int64))
-        self.scatter = self.carry("scatter", nothing)
-        self.discriminants = self.carry("discriminants", torch.zeros(0, width, device=self.device))
-        self.features = self.carry("features", body.to(self.device))
-
-    @property
-    def deterministic(self) -> bool:
-        """Pixels are the same with every seed."""
-        return self.config.features == "pixels"
-
-    def _features(self, images: Tensor) -> Tensor:
-        """Of one batch of images, uint8 N x C x H x W, the features that nothing trains, N x D."""
-        features: Tensor = self.features(images)
-        return features
+        none = torch.zeros(self.width, self.width, device=self.device)
+        self.scatter = self.carry("scatter", Scatter(none, torch.zeros((), dtype=torch.int64)))
+        self.discriminants = self.carry("discriminants", none[:0])
 
     def _learn(self, task: Task, on_step: StepCallback) -> None:
         """Add the means of the task's classes and the scatter around them."""
