@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from protoreplay.methods.base import Method
 
-Content = tuple[str, tuple[int, ...], bytes]
+TensorContent = tuple[str, tuple[int, ...], bytes]
 """Type, shape and bytes of a tensor or array."""
 
 
@@ -32,7 +32,7 @@ def undeclared(method: Method[Any]) -> list[str]:
     return found
 
 
-def _content(numbers: Tensor | np.ndarray[Any, Any]) -> Content:
+def _content(numbers: Tensor | np.ndarray[Any, Any]) -> TensorContent:
     plain = numbers.detach().cpu().reshape(-1).view(torch.uint8).numpy() if isinstance(numbers, Tensor) else numbers
     return str(numbers.dtype), tuple(numbers.shape), plain.tobytes()
 
