@@ -5,7 +5,7 @@ import resource
 import torch
 
 from protoreplay import UserError, evaluate, make_method, make_stream
-from protoreplay.metrics.accuracy import final
+from protoreplay.metrics.accuracy import final_accuracy
 
 TARGET = 4.0
 
@@ -26,7 +26,7 @@ def main() -> None:
     kept = sum(item.bytes for item in method.ledger()) / 2**20
     print(
         f"permuted-mnist, {len(stream)} tasks of ewc, 1 epoch: at most {peak:.2f} GiB in memory, target {TARGET}; "
-        f"{kept:.0f} MiB kept between tasks; final accuracy {100 * final(counts):.1f} %"
+        f"{kept:.0f} MiB kept between tasks; final accuracy {100 * final_accuracy(counts):.1f} %"
     )
 
 

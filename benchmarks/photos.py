@@ -1,6 +1,7 @@
 """The photo classifier: embedding against a plain eager loop, what `predict` spends its time on, 10,000 classes."""
 
 import os
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -10,11 +11,15 @@ import torch
 from PIL import Image
 
 from protoreplay import Classifier
-from protoreplay.encoders import efficientnet, pretrained
-from protoreplay.photos.answers import BATCH, answers
-from protoreplay.photos.embedding import Embedded, Timings, embed
-from protoreplay.photos.model import Model
-from protoreplay.prototypes.sums import Concept, rooted
+from protoreplay.encoders import pretrained
+from protoreplay.photos.answers import BATCH, answer_batch
+from protoreplay.photos.embedding import EmbeddedPhoto, EmbeddingTimings, embed_photos
+from protoreplay.photos.photo_class import PhotoClass
+from protoreplay.photos.photo_model import PhotoModel
+from protoreplay.prototypes.sums import rooted
+
+sys.path.insert(0, str(Path(__file__).parents[1]))  # the eager network is the one that tests compare with
+from tests.encoders import efficientnet_twin
 
 PHOTOS, ROUNDS, BATCH_OF_EAGER = 1000, 3, 16
 
@@ -25,7 +30,7 @@ def against_eager(name: str, count: int = 64) -> None:
     The best of a few rounds, taken in turns. Other programs slow the eager loop down the more, because its threads
     wait for each other in every layer: the ratio of CPU seconds is the one that does not depend on them.
     """
-    network, fast = efficientnet.load(name), pretrained.get(name)
+    network, fast = efficientnet_twin.load(name), pretrained.open_encoder(name)
     pixels = np.random.default_rng(0).integers(0, 256, (count, fast.size, fast.size, 3), dtype=np.uint8)
     tensors = torch.from_numpy(pixels).permute(0, 3, 1, 2).contiguous()
 
@@ -34,9 +39,9 @@ def against_eager(name: str, count: int = 64) -> None:
             for batch in tensors.split(BATCH_OF_EAGER):
                 network(batch.float())
 
-    best = {}
+    best: dict[str, list[float]] = {}
     for _ in range(ROUNDS):
-        for kind, action in (("eager", eager), ("ours", lambda: list(embed(fast, list(pixels))))):
+        for kind, action in (("eager", eager), ("ours", lambda: list(embed_photos(fast, list(pixels))))):
             wall, cpu = time.perf_counter(), time.process_time()
             action()
             speeds = (count / (time.perf_counter() - wall), count / (time.process_time() - cpu))
@@ -64,7 +69,7 @@ def shares() -> None:
         paths = write_photos(Path(folder))
         classifier = Classifier(cache=False)
         classifier.learn({"one": paths[:10], "two": paths[10:20]})
-        timings, started, wall = Timings(), time.process_time(), time.perf_counter()
+        timings, started, wall = EmbeddingTimings(), time.process_time(), time.perf_counter()
         for answer in classifier.predict(paths, timings=timings):
             assert answer.choices
         total, wall = time.process_time() - started, time.perf_counter() - wall
@@ -78,16 +83,16 @@ def shares() -> None:
 
 def many_classes(count: int = 10_000) -> None:
     """What an answer costs after the embedding, as a share of one embedding, both in CPU seconds."""
-    fast = pretrained.get()
+    fast = pretrained.open_encoder()
     random = np.random.default_rng(0)
     vectors = rooted(random.random((count, fast.width), dtype=np.float32))
-    taught = {f"{k:05}": Concept.of(vectors[k : k + 1], [k]) for k in range(count)}
-    model = Model(fast.name, fast.fingerprint).learn(taught)
+    taught = {f"{k:05}": PhotoClass.of(vectors[k : k + 1], [k]) for k in range(count)}
+    model = PhotoModel(fast.name, fast.fingerprint).learn(taught)
     model.head.scores(vectors[:1])
-    asked = [Embedded(str(k), k, row) for k, row in enumerate(random.random((256, fast.width), dtype=np.float32))]
+    asked = [EmbeddedPhoto(str(k), k, row) for k, row in enumerate(random.random((256, fast.width), dtype=np.float32))]
     started = time.process_time()
     for start in range(0, len(asked), BATCH):
-        answers(asked[start : start + BATCH], model)
+        answer_batch(asked[start : start + BATCH], model)
     after = (time.process_time() - started) / len(asked)
     pixels = random.integers(0, 256, (4, 3, fast.size, fast.size), dtype=np.uint8)
     fast.embed(pixels)

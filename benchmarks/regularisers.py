@@ -39,7 +39,8 @@ def fine_tuning(name: str) -> Method[Any]:
     recipe = METHODS.get(name)
     plainly = {"_learn": lambda self, task, on_step: self.fit(task, self.optimizer, on_step)}
     config = recipe.settings({"encoder": "lenet", "epochs": EPOCHS}, {}, name)
-    return type(name, (recipe.method,), plainly)(config, MethodContext(SHAPE, CLASSES))
+    plain: type[Method[Any]] = type(name, (recipe.method,), plainly)
+    return plain(config, MethodContext(SHAPE, CLASSES))
 
 
 def ratios(name: str, images: int, rounds: int) -> tuple[float, float]:

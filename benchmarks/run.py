@@ -14,6 +14,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 CASES = {
     "vpr-paper, fused": ("vpr-paper", "fused=true"),
@@ -24,7 +25,7 @@ CASES = {
 }
 
 
-def run(method: str, *settings: str) -> tuple[float, float, list[dict]]:
+def run(method: str, *settings: str) -> tuple[float, float, list[dict[str, Any]]]:
     """Wall seconds, CPU seconds, and the events of a run's tasks."""
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-m", "protoreplay.cli", "run", "split-cifar10", "--method", method, "--out", folder]

@@ -15,13 +15,14 @@ import threading
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import requests
 from photos import write_photos
 
 from protoreplay import Classifier
-from protoreplay.photos import modelfile
-from protoreplay.photos.answers import Answer, answer
+from protoreplay.photos import model_file
+from protoreplay.photos.answers import Answer, stream_answers
 
 RUN = [sys.executable, "-c", "from protoreplay.cli import main; main()"]
 CLIENTS, TAUGHT, CLOSE = 8, 5, 1e-3
@@ -31,7 +32,7 @@ CLIENTS, TAUGHT, CLOSE = 8, 5, 1e-3
 class Log:
     """What the clients saw."""
 
-    answers: list[tuple[int, int, dict]] = field(default_factory=list)
+    answers: list[tuple[int, int, dict[str, Any]]] = field(default_factory=list)
     models: dict[int, bytes] = field(default_factory=dict)
     waits: list[float] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
@@ -108,7 +109,7 @@ def cpu(pid: int) -> float:
     return (int(parts[11]) + int(parts[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def agrees(given: dict, expected: Answer) -> bool:
+def agrees(given: dict[str, Any], expected: Answer) -> bool:
     pairs = list(zip(given["choices"], expected.choices, strict=False))
     close = all(abs(one["probability"] - other.probability) < CLOSE for one, other in pairs)
     same = given["label"] == expected.label or abs(expected.familiarity) < CLOSE
@@ -118,8 +119,8 @@ def agrees(given: dict, expected: Answer) -> bool:
 def check(log: Log, photos: list[bytes], classifier: Classifier) -> None:
     """No answer may be of another model than the one it names."""
     seen = list(classifier.embed(photos))
-    models = {revision: modelfile.loads(content, "served") for revision, content in log.models.items()}
-    expected = {revision: list(answer(seen, model)) for revision, model in models.items()}
+    models = {revision: model_file.model_from_bytes(content, "served") for revision, content in log.models.items()}
+    expected = {revision: list(stream_answers(seen, model)) for revision, model in models.items()}
     wrong = sum(not agrees(one, expected[revision][i]) for revision, i, one in log.answers)
     later = [(revision, i, one) for revision, i, one in log.answers if revision - 1 in expected]
     apart = sum(not agrees(one, expected[revision - 1][i]) for revision, i, one in later)

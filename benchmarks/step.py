@@ -14,8 +14,9 @@ import argparse
 import copy
 import itertools
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from statistics import median
+from typing import Any
 
 import torch
 
@@ -27,7 +28,7 @@ from protoreplay.streams.stream import Task
 
 SHAPE, SHOTS = (3, 32, 32), 10
 PAPER = {"encoder": "lenet", "budget": 1, "budget_per": "class"}
-CASES = {
+CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "vpr-paper, closed form": ("vpr-paper", {"fused": True, "expectation": "closed-form"}),
     "vpr-paper, Z = 50": ("vpr-paper", {"fused": True}),
     "same, replay not fused": ("vpr-paper", {}),
@@ -44,13 +45,16 @@ class Enough(Exception):  # noqa: N818
 class Pairs:
     """A report that times each step of a method, and after it the bare encoder's."""
 
-    def __init__(self, method, seconds: float) -> None:
+    bare: Callable[[], object]
+    started = end = bare_seconds = 0.0
+
+    def __init__(self, method: Any, seconds: float) -> None:
         self.method, self.seconds = method, seconds
         self.batches: list[int] = []
         self.ratios: list[float] = []
         self.hook = torch.nn.modules.module.register_module_forward_pre_hook(self._see)
 
-    def _see(self, module, arguments) -> None:
+    def _see(self, module: torch.nn.Module, arguments: Any) -> None:
         if isinstance(module, Network) and torch.is_grad_enabled():
             self.batches.append(len(arguments[0]))
 
@@ -59,7 +63,7 @@ class Pairs:
         if step == 1:
             self.hook.remove()
             network = copy.deepcopy(self.method.network)
-            optimizer = adam(network, 1e-3)
+            optimizer: torch.optim.Optimizer = adam(network, 1e-3)
             if type(self.method).__name__ == "SGD":
                 optimizer = torch.optim.SGD(network.parameters(), lr=1e-3)
             batches = [random_images(size) for size in self.batches]
@@ -89,7 +93,7 @@ def past_tasks(classes: int, count: int) -> Iterator[Task]:
         yield Task(position, brought, random_images(SHOTS * len(brought)), torch.tensor(brought).repeat(SHOTS))
 
 
-def measure(name: str, settings: dict, classes: int, tasks: int, seconds: float) -> Pairs:
+def measure(name: str, settings: dict[str, Any], classes: int, tasks: int, seconds: float) -> Pairs:
     recipe, context = METHODS.get(name), MethodContext(SHAPE, classes + 1)
     method = recipe.build(recipe.settings(PAPER, {"epochs": 0, **settings}, name), context)
     for task in past_tasks(classes, tasks):
@@ -112,8 +116,8 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(1)
     print(f"{'':24}{'classes':>8}{'past':>6}  {'images':<20}{'bare, ms':>9}{'step / bare':>12}{'pairs':>7}")
-    sizes = [[int(number) for number in text.split(",")] for text in (options.classes, options.tasks)]
-    for (case, (name, settings)), classes, tasks in itertools.product(CASES.items(), *sizes):
+    many, long = ([int(number) for number in text.split(",")] for text in (options.classes, options.tasks))
+    for (case, (name, settings)), classes, tasks in itertools.product(CASES.items(), many, long):
         if not case.startswith(tuple(options.only.split(","))):
             continue
         # Of evenly growing prototype sets, the sum of squares.

@@ -1,11 +1,16 @@
 import os
 import shutil
 
+import hypothesis
 import pytest
 import torch
 
 from protoreplay.data import cache, catalog
 from protoreplay.testing import toy_task as toy_task
+
+# No test may depend on the machine's speed: an example may be the first to import something large.
+hypothesis.settings.register_profile("protoreplay", deadline=None)
+hypothesis.settings.load_profile("protoreplay")
 
 
 @pytest.fixture(autouse=True)
@@ -39,9 +44,11 @@ def _small_cache(tmp_path_factory):
                 for suffix, shape in sizes.items():
                     pixels = torch.randint(0, 256, (len(labels), *shape), generator=random)
                     tensors[f"{part}_images{suffix}"] = pixels.to(torch.uint8)
-            file = catalog.cache_file(name)
+            file = catalog.dataset_file(name)
             with file.locked(print) as work:
-                file.store(cache.Content(tensors, tuple(f"class {c}" for c in range(classes)), "a stand-in"), work)
+                file.store(
+                    cache.DatasetContent(tensors, tuple(f"class {c}" for c in range(classes)), "a stand-in"), work
+                )
     return place
 
 

@@ -5,6 +5,7 @@ python tools/method_pages.py
 
 import json
 from pathlib import Path
+from typing import Any
 
 from protoreplay.core.files import write_whole
 from protoreplay.methods import presets, registry
@@ -40,7 +41,7 @@ def generated(names: list[str]) -> str:
 def tuned(name: str) -> list[str]:
     """What `NAME@tuned` stands for, and how it was found."""
     lines = []
-    for entry in presets.entries():
+    for entry in presets.preset_entries():
         if entry.method == name and isinstance(entry.source, presets.TuningRecord):
             chosen = ", ".join(f"`{key}={value:g}`" for key, value in entry.settings.items())
             how, reached = entry.source.command, entry.source.validation_avg
@@ -65,7 +66,7 @@ def numbers(names: list[str]) -> list[str]:
     return [*head, *lines]
 
 
-def _spread(row: dict, key: str) -> str:
+def _spread(row: dict[str, Any], key: str) -> str:
     """A mean, and its standard deviation where there is more than one seed."""
     std = row[f"{key}_std"]
     return f"{row[key]:.1f}" if std is None else f"{row[key]:.1f} ± {std:.1f}"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Repeats every recorded experiment: runs go to runs/results (the same call goes on where it was stopped), what is recorded
-# of them to results/, and the pages are written anew. It takes many hours.
+# of them to results/, and results/README.md is written anew. It takes many hours.
 #
 #     tools/results.sh            everything
 #     tools/results.sh quick      a sample of each in about ten minutes, recorded in build/results
@@ -40,13 +40,13 @@ ran() {
     before+=("$* --jobs $jobs --out $runs/$name")
 }
 
-# recorded NAME COMMAND...: the runs of a command, its table, counts and page.
+# recorded NAME COMMAND...: the runs of a command, its table and counts; the page with figures lies beside the runs.
 recorded() {
     local name=$1
     ran "$@"
     python tools/record.py "$runs/$name" "$target/$name" "${before[@]}"
     before=()
-    protoreplay report "$runs/$name" -o "$target/$name/report.html"
+    protoreplay report "$runs/$name" -o "$runs/$name.html"
 }
 
 # timed NAME COMMAND...: what a benchmark prints, with the load before it; not again if it was done.
@@ -70,7 +70,7 @@ recorded split-cifar10-random-order \
 recorded split-cifar10-joint-layer protoreplay bench split-cifar10 --methods vpr --seeds "$seeds" \
     --vary replay=samples,images --set stored_images=10 "${short[@]}"
 recorded ablations protoreplay ablate split-cifar10 --seeds "$seeds" "${ablated[@]}"
-cp "$runs"/ablations/ablations*.{html,png,csv} "$target/ablations/"
+cp "$runs"/ablations/ablations*.csv "$target/ablations/"
 ran permuted-mnist-full "${full[@]}" --methods l2 --vary strength=0,0.02
 recorded permuted-mnist-full "${full[@]}" --methods ewc,online-ewc,si,mas
 many=(protoreplay bench permuted-mnist --seeds "$few" --set test_images=100 "${fewer[@]}")
@@ -94,7 +94,7 @@ else
 fi
 for name in ${photos[@]:+"${photos[@]}"}; do
     if [ ! -e "$runs/photos-$name.done" ]; then
-        python tools/photo_results.py "$name"
+        python experiments/photo_results.py "$name"
         touch "$runs/photos-$name.done"
     fi
 done
@@ -102,7 +102,7 @@ timed step python benchmarks/step.py "${step[@]}"
 timed regularisers python benchmarks/regularisers.py
 timed run python benchmarks/run.py "${whole[@]}"
 if [ "$target" = results ]; then
-    python tools/results_page.py
+    python tools/results_readme.py
     python tools/method_pages.py
 fi
 echo "recorded in $target"

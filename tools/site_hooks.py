@@ -1,9 +1,11 @@
 """What the site needs beside MkDocs: formulas without a script or a network, and the recorded results as pages.
 
 Formulas become MathML, which browsers draw themselves. The files of results/ lie outside docs/, so that links between
-the two are written as they are in the repository and changed here into those of the site.
+the two are written as they are in the repository and changed here into those of the site. Pages with figures are made
+of the recorded counts while the site is built, and results/README.md becomes results.md with links to them.
 """
 
+import functools
 import html
 import posixpath
 import re
@@ -14,6 +16,8 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
+from recorded import recorded_pages
+from results_readme import page as results_readme
 
 ROOT = Path(__file__).parent.parent
 FORMULA = re.compile(r'<(span|div) class="arithmatex">\\[(\[](.*?)\\[)\]]</\1>', re.DOTALL)
@@ -21,10 +25,19 @@ LINK = re.compile(r"(?<=\]\()(\.\./[^)#\s]+)")
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    for path in sorted((ROOT / "results").glob("*/**/*")):
+    results = ROOT / "results"
+    for path in sorted(results.glob("*/**/*")):
         if path.is_file():
             files.append(File.generated(config, path.relative_to(ROOT).as_posix(), abs_src_path=str(path)))
+    for folder in sorted(path.parent for path in results.glob("*/counts.csv")):
+        for name, content in _pages(folder).items():
+            files.append(File.generated(config, f"results/{folder.name}/{name}", content=content))
+    files.append(File.generated(config, "results.md", content=results_readme(results, "results/", drawn=True)))
     return files
+
+
+# So that `mkdocs serve` draws them once, not after every change of a text.
+_pages = functools.cache(recorded_pages)
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:

@@ -2,7 +2,7 @@ import csv
 
 import pytest
 
-from protoreplay.analysis.ablations import ABLATIONS, METHODS, plan
+from protoreplay.analysis.ablations import ABLATED_METHODS, ABLATIONS, plan_ablations
 from protoreplay.analysis.claims import CLAIMS
 from protoreplay.core.errors import UserError
 from protoreplay.experiments.grid import execute_grid
@@ -13,7 +13,7 @@ QUICK = {"tasks": 2, "steps": 2, "filters": 10}
 
 
 def names(protocol):
-    return {(one.ablation.method, one.ablation.name) for one in plan(protocol, METHODS, [0], {})}
+    return {(one.ablation.method, one.ablation.name) for one in plan_ablations(protocol, ABLATED_METHODS, [0], {})}
 
 
 def test_every_ablation_claim_of_the_paper_is_an_ablation():
@@ -31,7 +31,7 @@ def test_what_changes_nothing_or_belongs_to_other_protocols_is_left_out():
 
 
 def test_settings_reach_the_methods_that_have_them():
-    planned = plan("split-digits", METHODS, [0, 1], {"epochs": 7, "tasks": 3, "samples": 5})
+    planned = plan_ablations("split-digits", ABLATED_METHODS, [0, 1], {"epochs": 7, "tasks": 3, "samples": 5})
     by_name = {one.ablation.name: one.specs for one in planned if one.ablation.method == "vpr-paper"}
     assert [spec.seed for spec in by_name[""]] == [0, 1]
     assert {spec.stream_settings.tasks for one in planned for spec in one.specs} == {3}
@@ -39,22 +39,24 @@ def test_settings_reach_the_methods_that_have_them():
     assert by_name["fused replay"][0].method_settings.samples == 5
     assert by_name["Z = 2"][0].method_settings.samples == 2
     with pytest.raises(UserError, match="unknown setting 'epoch'"):
-        plan("split-digits", METHODS, [0], {"epoch": 7})
+        plan_ablations("split-digits", ABLATED_METHODS, [0], {"epoch": 7})
 
 
 def test_the_table_holds_paired_differences_and_the_page_what_was_drawn(tmp_path):
     planned = [
-        one for one in plan("split-digits", ["vpr"], [0, 1, 2], QUICK) if one.ablation.name in ("", "not weighted")
+        one
+        for one in plan_ablations("split-digits", ["vpr"], [0, 1, 2], QUICK)
+        if one.ablation.name in ("", "not weighted")
     ]
     execute_grid([spec for one in planned for spec in one.specs], tmp_path)
-    found = ablations.measured(planned, tmp_path)
+    found = ablations.measured_ablations(planned, tmp_path)
     full, other = found["vpr"]
-    rows = ablations.table(found["vpr"]).records
+    rows = ablations.ablation_table(found["vpr"]).records
     differences = [other.group.values["avg"][seed] - full.group.values["avg"][seed] for seed in (0, 1, 2)]
     assert rows[1]["avg_difference"] == pytest.approx(sum(differences) / 3)
     assert rows[1]["avg_low"] < rows[1]["avg_difference"] < rows[1]["avg_high"]
     assert rows[0]["avg_difference"] is None
-    written = ablations.write(found, tmp_path)
+    written = ablations.write_ablation_page(found, tmp_path)
     assert {path.name for path in written} == {
         "ablations.html",
         *(f"ablations-vpr.{ending}" for ending in ("png", "pdf", "csv")),
@@ -67,9 +69,9 @@ def test_the_table_holds_paired_differences_and_the_page_what_was_drawn(tmp_path
 
 
 def test_an_ablation_without_finished_runs_is_left_out(tmp_path):
-    planned = plan("split-digits", ["vpr"], [0], QUICK)
-    assert ablations.measured(planned, tmp_path) == {}
+    planned = plan_ablations("split-digits", ["vpr"], [0], QUICK)
+    assert ablations.measured_ablations(planned, tmp_path) == {}
     execute_grid(planned[0].specs, tmp_path)
-    (found,) = ablations.measured(planned, tmp_path)["vpr"]
+    (found,) = ablations.measured_ablations(planned, tmp_path)["vpr"]
     assert found.label == "vpr in full"
     assert run_path(tmp_path, planned[0].specs[0]).is_dir()

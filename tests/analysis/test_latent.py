@@ -38,7 +38,7 @@ def test_axes_come_from_task_1_alone_so_that_a_turn_of_later_tasks_is_seen():
     def places(mean):
         snapshots = [first, replace(later, mean=mean)]
         axes = latent.principal_axes(snapshots[0].images, 3)
-        return np.stack([axes.project(path.means) for path in latent.paths(snapshots).values()])
+        return np.stack([axes.project(path.means) for path in latent.prototype_paths(snapshots).values()])
 
     before, after = places(later.mean), places(turned)
     np.testing.assert_allclose(after[:, 0], before[:, 0])
@@ -65,7 +65,7 @@ def test_tsne_is_the_same_twice():
 def test_paths_begin_with_the_class_and_measure_its_steps():
     first = replace(random_snapshot(0), mean=np.array([[0.0, 0], [1, 0]]), classes=np.array([0, 1]))
     second = replace(first, mean=np.array([[3.0, 4], [1, 0], [7, 7]]), classes=np.array([0, 1, 5]))
-    paths = latent.paths([first, second])
+    paths = latent.prototype_paths([first, second])
     assert {label: path.tasks for label, path in paths.items()} == {0: [1, 2], 1: [1, 2], 5: [2]}
     assert paths[0].steps().tolist() == [5.0]
     moved, vectors = latent.motion_vectors(paths)

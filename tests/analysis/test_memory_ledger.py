@@ -1,5 +1,5 @@
 from protoreplay import make_method, make_stream
-from protoreplay.analysis.memory_ledger import measure
+from protoreplay.analysis.memory_ledger import measure_memory
 from protoreplay.methods.registry import METHODS
 from protoreplay.report.memory_figure import draw
 from protoreplay.streams import protocols
@@ -7,7 +7,7 @@ from protoreplay.streams import protocols
 
 def test_the_papers_numbers_come_out_of_real_objects(small_cache):
     """The paper's table: 21.7e5 for VPR, of 21.3e5 weights, 10 images and 10 prototypes."""
-    vpr, *regularisers = measure(
+    vpr, *regularisers = measure_memory(
         protocols.get_protocol("split-cifar10"), ["vpr-paper", "l2", "online-ewc", "si", "mas"]
     )
     assert {round(regulariser.paper / 1e5, 1) for regulariser in regularisers} == {32.6}
@@ -20,7 +20,7 @@ def test_the_papers_numbers_come_out_of_real_objects(small_cache):
 
 def test_it_is_the_ledger_of_a_trained_run():
     stream = make_stream("split-digits")
-    for measured in measure(stream.protocol, list(METHODS)):
+    for measured in measure_memory(stream.protocol, list(METHODS)):
         quick = {"epochs": 2} if "epochs" in METHODS.get(measured.method).method.Config.model_fields else {}
         method = make_method(measured.method, stream, **quick)
         for task in stream:
@@ -30,7 +30,7 @@ def test_it_is_the_ledger_of_a_trained_run():
 
 
 def test_growth_is_told_task_by_task_and_drawn():
-    (paper, mean) = measure(protocols.get_protocol("split-digits"), ["vpr-paper", "nearest-mean"])
+    (paper, mean) = measure_memory(protocols.get_protocol("split-digits"), ["vpr-paper", "nearest-mean"])
     assert len(paper.growth) == len(mean.growth) == 9
     assert mean.growth == sorted(mean.growth)
     assert paper.growth[-1] == paper.bytes

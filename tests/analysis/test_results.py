@@ -22,10 +22,6 @@ def test_what_is_measured_of_a_run(runs):
     assert good.chance() == [100, 50]
 
 
-def test_what_was_not_measured_is_left_out(runs):
-    assert "forward_transfer" not in collect(runs)[0][0].summaries
-
-
 def test_rows_of_tasks_not_yet_trained_do_not_make_a_run_unfinished(tmp_path):
     fake_run(tmp_path / "a", "only", 0, [70, 60])
     rows = (tmp_path / "a/counts.csv").read_text()
@@ -33,7 +29,6 @@ def test_rows_of_tasks_not_yet_trained_do_not_make_a_run_unfinished(tmp_path):
     (group,), unfinished = collect(tmp_path)
     assert unfinished == 0
     assert Count(0, 1, 100, 50) in group.results[0].counts
-    assert group.summaries["forward_transfer"].mean == pytest.approx(5)
 
 
 def test_unfinished_runs_are_counted_not_shown(runs):

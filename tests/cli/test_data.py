@@ -1,9 +1,5 @@
-import sys
-
 import pytest
 
-from protoreplay import cli
-from protoreplay.core.item_progress import ItemProgressLines
 from protoreplay.data import catalog, mnist
 from tests.data import fakes
 from tests.data.test_mini_imagenet import copy
@@ -17,17 +13,9 @@ def cache_folder(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def data(capsys, monkeypatch):
+def data(protoreplay):
     """Exit code, stdout and stderr of a `protoreplay data` command."""
-
-    def call(*words):
-        monkeypatch.setattr(sys, "argv", ["protoreplay", "data", *map(str, words)])
-        with pytest.raises(SystemExit) as stop:
-            cli.main()
-        output = capsys.readouterr()
-        return stop.value.code or 0, output.out, output.err
-
-    return call
+    return lambda *words: protoreplay("data", *words)
 
 
 def test_a_life_of_the_cache(data, tmp_path, cache_folder):
@@ -39,7 +27,7 @@ def test_a_life_of_the_cache(data, tmp_path, cache_folder):
         "",
         "protoreplay: mnist is not on this machine: get it with `protoreplay data get mnist`\n",
     )
-    catalog.get("mnist", sources=(fakes.source(),))
+    catalog.download_dataset("mnist", sources=(fakes.source(),))
     code, out, err = data("import", "mini-imagenet", fakes.unpacked(tmp_path / "copy", copy()))
     assert (code, out) == (0, f"{cache_folder / 'mini-imagenet.safetensors'}\n")
     assert err.splitlines() == ["mini-imagenet: 40 images", "mini-imagenet: 40 images: 100 %"]
@@ -52,7 +40,7 @@ def test_a_life_of_the_cache(data, tmp_path, cache_folder):
 
 
 def test_damage_is_one_line_that_names_the_fix(data):
-    path = catalog.get("mnist", sources=(fakes.source(),))
+    path = catalog.download_dataset("mnist", sources=(fakes.source(),))
     content = bytearray(path.read_bytes())
     content[-1000] ^= 1
     path.write_bytes(content)
@@ -81,20 +69,3 @@ def test_wrong_calls_are_one_line(data, words, message):
     assert code == 2
     assert err.startswith(f"protoreplay: {message}")
     assert err.count("\n") == 1
-
-
-def test_lines_in_a_log(capsys):
-    lines = ItemProgressLines()
-    lines.begin("file", 1000)
-    for _ in range(1000):
-        lines.advance(1)
-    lines.begin("unknown size")
-    lines.advance(5)
-    assert capsys.readouterr().err.splitlines() == [
-        "file",
-        "file: 25 %",
-        "file: 50 %",
-        "file: 75 %",
-        "file: 100 %",
-        "unknown size",
-    ]

@@ -12,7 +12,7 @@ import pytest
 from PIL import Image
 
 from protoreplay import cli
-from protoreplay.photos import modelfile
+from protoreplay.photos import model_file
 from tests.data.fakes import picture
 from tests.data.test_mini_imagenet import bomb
 from tests.photos import fakes
@@ -92,17 +92,17 @@ def test_merge_and_export(run, model, tiny, tmp_path):
     run("learn", tmp_path / "n", more, "--encoder", tiny)
     assert run("merge", model, tmp_path / "n", "-o", tmp_path / "both")[1] == [f"{tmp_path / 'both'}: 4 classes"]
     run("learn", model, more)
-    one, other = (modelfile.load(path).head for path in (model, tmp_path / "both"))
+    one, other = (model_file.read_model(path).head for path in (model, tmp_path / "both"))
     assert np.array_equal(one.directions, other.directions)
     assert run("export", model, "-o", tmp_path / "m.onnx")[0] == 0
     assert (tmp_path / "m.onnx").stat().st_size > 1000
 
 
 def test_teaching_the_same_folder_again_changes_nothing(run, model, tmp_path):
-    before = modelfile.load(model)
+    before = model_file.read_model(model)
     _, out, _ = run("learn", model, tmp_path / "photos")
     assert out[0] == "blue: 0 photos learned, 6 were known"
-    after = modelfile.load(model)
+    after = model_file.read_model(model)
     assert after.history == before.history
     assert np.array_equal(after.head.directions, before.head.directions)
 
@@ -208,7 +208,7 @@ def test_two_lessons_at_once_both_stay(tiny, tmp_path):
     assert [process.wait() for process in both] == [0, 0]
     for process in both:
         process.stderr.close()
-    assert sorted(modelfile.load(tmp_path / "m").concepts) == ["blue", "red"]
+    assert sorted(model_file.read_model(tmp_path / "m").classes) == ["blue", "red"]
 
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
@@ -224,10 +224,10 @@ def test_killed_at_random_moments_leaves_the_old_or_the_new(tiny, tmp_path, mode
             from protoreplay.photos.classifier import Classifier
 
             classifier = Classifier.load(model, tiny, cache=False)
-            studied = classifier.study(fakes.pixels(lesson))
+            prepared = classifier.prepare(fakes.pixels(lesson))
             (tmp_path / "ready").touch()
-            with modelfile.locked(model, print):
-                classifier.teach(studied)
+            with model_file.model_lock(model, print):
+                classifier.learn_prepared(prepared)
                 classifier.save(model)
             os._exit(0)
         while not (tmp_path / "ready").exists():
@@ -236,6 +236,6 @@ def test_killed_at_random_moments_leaves_the_old_or_the_new(tiny, tmp_path, mode
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
         (tmp_path / "ready").unlink()
-        names["new" if "yellow" in modelfile.load(model).concepts else "old"] += 1
+        names["new" if "yellow" in model_file.read_model(model).classes else "old"] += 1
     assert sum(names.values()) == 20
     assert names["old"] > 0

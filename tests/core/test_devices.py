@@ -17,13 +17,13 @@ def machine(monkeypatch):
 @pytest.mark.parametrize(("cuda", "mps", "best"), [(True, True, "cuda"), (False, True, "mps"), (False, False, "cpu")])
 def test_auto_is_the_fastest_there_is(machine, cuda, mps, best):
     machine(cuda, mps)
-    assert devices.pick("auto") == best
-    assert devices.pick("cpu") == "cpu"
+    assert devices.pick_device("auto") == best
+    assert devices.pick_device("cpu") == "cpu"
 
 
 def test_what_is_not_there_is_one_line(machine):
     machine(cuda=False, mps=True)
     with pytest.raises(UserError, match=r"--device cuda: this machine has none that PyTorch .* can use, but mps, cpu"):
-        devices.pick("cuda")
+        devices.pick_device("cuda")
     with pytest.raises(UserError, match=r"unknown device 'cda' \(did you mean cuda\?\)"):
-        devices.pick("cda")
+        devices.pick_device("cda")

@@ -11,10 +11,10 @@ import numpy as np
 import torch
 from PIL import Image
 
-from protoreplay.core.item_progress import ItemProgress
+from protoreplay.core.terminal import ItemProgress
 from protoreplay.data import cifar10, mnist
-from protoreplay.data.cache import digest
-from protoreplay.data.sources import Source
+from protoreplay.data.cache import sha256_hex
+from protoreplay.data.sources import DownloadSource
 
 
 class Heard(ItemProgress):
@@ -37,7 +37,7 @@ def tensors(count=20, shape=(1, 28, 28), seed=0):
 
 
 def source(made=None, name="a fake"):
-    return Source(name, lambda work, progress: made or tensors())
+    return DownloadSource(name, lambda work, progress: made or tensors())
 
 
 def tar(path: Path, files: dict[str, bytes], mode="w:gz") -> Path:
@@ -76,7 +76,7 @@ def mnist_files(monkeypatch) -> dict[str, bytes]:
     for key, array in ((key, tensor.squeeze().numpy()) for key, tensor in tensors().items()):
         header = b"\0\0\x08" + bytes([array.ndim]) + np.array(array.shape, ">u4").tobytes()
         files[mnist._FILES[key]] = header + array.tobytes()
-    monkeypatch.setattr(mnist, "_DIGESTS", {name: digest(content) for name, content in files.items()})
+    monkeypatch.setattr(mnist, "_DIGESTS", {name: sha256_hex(content) for name, content in files.items()})
     return files
 
 
@@ -90,7 +90,7 @@ def cifar_files(monkeypatch) -> tuple[dict[str, bytes], dict[str, bytes]]:
     made = tensors(100, (3, 32, 32)) | {
         key: value[:20] for key, value in tensors(100, (3, 32, 32)).items() if key.startswith("test")
     }
-    monkeypatch.setattr(cifar10, "_DIGESTS", {key: digest(tensor.numpy().data) for key, tensor in made.items()})
+    monkeypatch.setattr(cifar10, "_DIGESTS", {key: sha256_hex(tensor.numpy().data) for key, tensor in made.items()})
     official, package = {}, {}
     for part, batches in cifar10._BATCHES.items():
         images, labels = made[f"{part}_images"].numpy(), made[f"{part}_labels"].numpy()

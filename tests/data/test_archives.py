@@ -25,14 +25,14 @@ FILES = {"top/a.csv": b"one", "top/images/b.jpg": b"two" * 1000}
 )
 def test_the_same_members_from_every_form(tmp_path, pack):
     path = pack(tmp_path)
-    assert {name: content() for name, content in archives.members(path)} == FILES
-    assert archives.read(path, ["top/a.csv"]) == {"top/a.csv": b"one"}
+    assert {name: content() for name, content in archives.archive_members(path)} == FILES
+    assert archives.read_members(path, ["top/a.csv"]) == {"top/a.csv": b"one"}
     with pytest.raises(UserError, match=r"has no top/c\.csv"):
-        archives.read(path, ["top/a.csv", "top/c.csv"])
+        archives.read_members(path, ["top/a.csv", "top/c.csv"])
 
 
 def consume(path):
-    return [content() for _, content in archives.members(path)]
+    return [content() for _, content in archives.archive_members(path)]
 
 
 OUTSIDE = ["../evil", "a/../../evil", "/evil", "C:/evil", "..\\evil", "\\evil"]
@@ -115,7 +115,7 @@ def test_a_cut_archive_is_an_error_or_lacks_nothing(tmp_path, pack):
     for cut in range(0, len(whole), 1 + len(whole) // 50):
         path.write_bytes(whole[:cut])
         try:
-            assert archives.read(path, FILES) == FILES  # a .tar ends in zeros that nobody needs
+            assert archives.read_members(path, FILES) == FILES  # a .tar ends in zeros that nobody needs
         except UserError:
             errors += 1
     assert errors > 10

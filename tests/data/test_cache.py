@@ -2,23 +2,22 @@ import os
 import stat
 from pathlib import Path
 
-import platformdirs
 import pytest
 import safetensors.torch
 import torch
 
 from protoreplay.core.errors import UserError
 from protoreplay.data import cache
-from protoreplay.data.cache import CacheFile, Content
+from protoreplay.data.cache import DatasetContent, DatasetFile
 from tests.data.fakes import tensors
 
-FILE = CacheFile("toy", remedy="protoreplay data get toy")
+FILE = DatasetFile("toy", remedy="protoreplay data get toy")
 CLASSES = tuple("0123456789")
 
 
 def store(made=None, classes=CLASSES, file=FILE):
     with file.locked(pytest.fail) as work:
-        file.store(Content(made or tensors(), classes, "a test"), work)
+        file.store(DatasetContent(made or tensors(), classes, "a test"), work)
     return file.path
 
 
@@ -71,14 +70,6 @@ def test_the_same_content_gives_the_same_file():
 def test_the_file_has_the_permissions_of_any_new_file(tmp_path):
     (tmp_path / "new").touch()
     assert stat.S_IMODE(store().stat().st_mode) == stat.S_IMODE((tmp_path / "new").stat().st_mode)
-
-
-def test_where_the_cache_is(monkeypatch, tmp_path):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("PROTOREPLAY_DATA", "here")
-    assert cache.folder() == tmp_path / "here"
-    monkeypatch.delenv("PROTOREPLAY_DATA")
-    assert cache.folder() == platformdirs.user_cache_path("protoreplay") / "data"
 
 
 def flip(path, at):
@@ -143,7 +134,7 @@ def test_a_file_of_another_version(monkeypatch):
 
 
 def test_one_lock_per_dataset_and_leftovers_of_a_killed_process(cache_folder):
-    other = CacheFile("toy2", remedy="")
+    other = DatasetFile("toy2", remedy="")
     leftover = cache_folder / ".toy.abc.tmp"
     with other.locked(pytest.fail) as theirs:
         leftover.mkdir(parents=True)

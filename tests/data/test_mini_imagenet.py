@@ -9,7 +9,7 @@ import torch
 
 from protoreplay.core.errors import UserError
 from protoreplay.data import mini_imagenet
-from protoreplay.data.catalog import import_from
+from protoreplay.data.catalog import import_dataset
 from tests.data import fakes
 
 LABELS = {"train.csv": ["n09", "n01"], "val.csv": ["n05"], "test.csv": ["n03"]}
@@ -46,7 +46,7 @@ def test_import_from_every_form(tmp_path, form, top):
         fakes.zipped(path, files)
     else:
         fakes.tar(path, files, "w:gz" if form == "tar.gz" else "w")
-    assert import_from("mini-imagenet", path) == mini_imagenet.FILE.path
+    assert import_dataset("mini-imagenet", path) == mini_imagenet.FILE.path
     dataset = mini_imagenet.load(84)
     assert dataset.train.class_names == tuple(CLASSES)
     assert dataset.train.labels.tolist() == [label for label in range(4) for _ in range(8)]
@@ -64,7 +64,7 @@ def test_split_and_names_of_the_copy(tmp_path):
     rows = [f"{label}{i:08}.jpg,{label},{'test' if i == 9 else 'train'}" for label in CLASSES for i in range(PER_CLASS)]
     names = [f"{label},name of {label}" for label in sorted(CLASSES)]
     extra = {"split.csv": table("filename,label,role", *rows), "classes.csv": table("wnid,name", *names)}
-    import_from("mini-imagenet", fakes.unpacked(tmp_path / "copy", copy() | extra))
+    import_dataset("mini-imagenet", fakes.unpacked(tmp_path / "copy", copy() | extra))
     dataset = mini_imagenet.load(84)
     assert dataset.train.class_names == tuple(f"name of {label}" for label in CLASSES)
     assert len(dataset.test) == 4
@@ -75,7 +75,7 @@ def test_large_images_are_cropped_and_shrunk(tmp_path):
     square = np.zeros((200, 300, 3), np.uint8)
     square[:, 50:250] = (10, 200, 90)  # the central square, so that nothing black is left
     files = copy() | {"images/n0100000000.jpg": fakes.picture(square, "JPEG", quality=95)}
-    import_from("mini-imagenet", fakes.unpacked(tmp_path / "copy", files))
+    import_dataset("mini-imagenet", fakes.unpacked(tmp_path / "copy", files))
     image = mini_imagenet.load(84).test.images[2].float()
     assert (image.mean((1, 2)) - torch.tensor([10.0, 200.0, 90.0])).abs().max() < 8
 
@@ -117,12 +117,12 @@ SPOILT = {
 @pytest.mark.parametrize(("spoil", "message"), SPOILT.values(), ids=SPOILT)
 def test_a_bad_copy_is_one_line_and_the_cache_is_unharmed(tmp_path, cache_folder, spoil, message):
     good = copy()
-    import_from("mini-imagenet", fakes.tar(tmp_path / "good.tar", good, "w"))
+    import_dataset("mini-imagenet", fakes.tar(tmp_path / "good.tar", good, "w"))
     before = mini_imagenet.FILE.path.read_bytes()
     bad = dict(good)
     spoil(bad)
     with pytest.raises(UserError) as error:
-        import_from("mini-imagenet", fakes.tar(tmp_path / "bad.tar", bad, "w"))
+        import_dataset("mini-imagenet", fakes.tar(tmp_path / "bad.tar", bad, "w"))
     assert message in str(error.value)
     assert "\n" not in str(error.value)
     assert mini_imagenet.FILE.path.read_bytes() == before
@@ -135,7 +135,7 @@ def test_a_hostile_archive_writes_nothing_anywhere(tmp_path):
         archive.addfile(tarfile.TarInfo("../evil"))
     before = sorted(tmp_path.rglob("*"))
     with pytest.raises(UserError, match=r"refused: its member \.\./evil leads out of it"):
-        import_from("mini-imagenet", path)
+        import_dataset("mini-imagenet", path)
     assert sorted(tmp_path.rglob("*")) == before
 
 
@@ -143,10 +143,10 @@ def test_a_truncated_archive(tmp_path):
     path = fakes.tar(tmp_path / "a.tar.gz", copy())
     path.write_bytes(path.read_bytes()[:-5000])
     with pytest.raises(UserError, match="is damaged, or no folder"):
-        import_from("mini-imagenet", path)
+        import_dataset("mini-imagenet", path)
     path.write_bytes(gzip.compress(b"nothing"))
     with pytest.raises(UserError, match="is damaged, or no folder"):
-        import_from("mini-imagenet", path)
+        import_dataset("mini-imagenet", path)
 
 
 def test_wrong_calls(tmp_path):
@@ -155,7 +155,7 @@ def test_wrong_calls(tmp_path):
         ("mnist", tmp_path, "mnist is not imported: `protoreplay data get mnist` downloads it"),
     ):
         with pytest.raises(UserError, match=message):
-            import_from(name, path)
+            import_dataset(name, path)
     with pytest.raises(UserError, match="size=64: mini-imagenet is kept at 32 and 84 pixels"):
         mini_imagenet.load(64)
     with pytest.raises(

@@ -71,7 +71,7 @@ def rgba(alpha):
     ],
 )
 def test_every_kind_of_picture(tmp_path, content, expected):
-    read = photo_folder.read(photos(tmp_path, one=[content]), 16, pytest.fail)
+    read = photo_folder.read_photos(photos(tmp_path, one=[content]), 16, pytest.fail)
     assert read.images.shape == (1, 3, 16, 16)
     assert (read.images[0].float() - torch.tensor(expected).view(3, 1, 1)).abs().max() <= 4
 
@@ -82,7 +82,7 @@ def test_the_central_square_upright(tmp_path):
     exif = Image.Exif()
     exif[0x0112] = 6  # the camera was turned: a quarter clockwise to be upright
     turned = fakes.picture(image.transpose(Image.Transpose.ROTATE_90), exif=exif)
-    plain_one, turned_one = photo_folder.read(
+    plain_one, turned_one = photo_folder.read_photos(
         photos(tmp_path, one=[fakes.picture(image), turned]), 20, pytest.fail
     ).images
     assert torch.equal(plain_one, turned_one)
@@ -121,10 +121,10 @@ def test_unreadable_files_are_reported_by_name_and_skipped(tmp_path, capsys):
 def test_pillow_s_warnings_are_not_shown_and_its_limit_holds(tmp_path, monkeypatch):
     path = photos(tmp_path, one=[fakes.picture(plain(RED, (60, 40)))])
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 1500)  # it warns from here on and refuses from the double on
-    assert len(photo_folder.read(path, 8, pytest.fail)) == 1
+    assert len(photo_folder.read_photos(path, 8, pytest.fail)) == 1
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 1000)
     with pytest.raises(UserError, match="no readable photo"):
-        photo_folder.read(path, 8, lambda line: None)
+        photo_folder.read_photos(path, 8, lambda line: None)
 
 
 def test_many_cuts_and_flips_never_crash(tmp_path):
@@ -139,7 +139,7 @@ def test_many_cuts_and_flips_never_crash(tmp_path):
             content[random.integers(len(content))] ^= 1 << random.integers(8)
             spoilt += [bytes(content), whole[: random.integers(len(whole))]]
     lines = []
-    read = photo_folder.read(photos(tmp_path, one=[*spoilt, fakes.picture(plain(RED))]), 8, lines.append)
+    read = photo_folder.read_photos(photos(tmp_path, one=[*spoilt, fakes.picture(plain(RED))]), 8, lines.append)
     assert len(read) + len(lines) == len(spoilt) + 1
     assert lines
     assert all("\n" not in line for line in lines)

@@ -42,8 +42,8 @@ def small(words):
 def readers_folder(monkeypatch, tmp_path, small_cache):
     """Where a reader is: with photos, and stand-ins for what would be downloaded."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(catalog, "get", lambda name, progress: catalog.cache_file(name).path)
-    monkeypatch.setattr(catalog, "import_from", lambda name, path, progress: path)
+    monkeypatch.setattr(catalog, "download_dataset", lambda name, progress: catalog.dataset_file(name).path)
+    monkeypatch.setattr(catalog, "import_dataset", lambda name, path, progress: path)
     for registry in (METHODS, catalog.DATASETS, protocols.PROTOCOLS):
         monkeypatch.setattr(registry, "_session", {})
     colours = {"photos/crow": "black", "photos/swan": "white", "more": "navy", "walk": "grey"}
@@ -133,7 +133,9 @@ def test_the_site_builds_without_a_warning_and_fetches_nothing(tmp_path):
     assert built.returncode == 0, built.stderr
     assert built.stderr == built.stdout == ""
     pages = {path.relative_to(tmp_path).as_posix(): path.read_text() for path in tmp_path.rglob("*.html")}
-    assert {"index.html", "api.html", "methods/vpr.html", "results/photos/index.html"} <= pages.keys()
+    assert {"index.html", "api.html", "methods/vpr.html", "results.html", "results/photos/index.html"} <= pages.keys()
+    assert pages["results/split-cifar10/report.html"].count("<svg") > 5
+    assert "no steps on the layer" in pages["results/ablations/ablations.html"]
     for name, page in pages.items():
         assert not re.findall(r"<(?:script|img|iframe)[^>]+src=\"?https?:", page), name
         assert not re.findall(r"<link[^>]+stylesheet[^>]+href=\"?https?:", page), name

@@ -7,16 +7,16 @@ import pytest
 import torch
 
 from protoreplay.core.errors import UserError
-from protoreplay.encoders import efficientnet_graph, onnx_graph, pretrained
+from protoreplay.encoders import efficientnet, onnx_graph, pretrained
 from tests.photos import fakes
 
 
 @pytest.fixture
 def fresh(tmp_path, monkeypatch):
     monkeypatch.setenv("PROTOREPLAY_CACHE", str(tmp_path / "cache"))
-    pretrained.get.cache_clear()
+    pretrained.open_encoder.cache_clear()
     yield tmp_path / "cache"
-    pretrained.get.cache_clear()
+    pretrained.open_encoder.cache_clear()
 
 
 def images(count=3, size=fakes.SIZE):
@@ -35,7 +35,7 @@ def reference(path, mean, std):
 @pytest.mark.parametrize("options", [{}, {"maps": True}, {"opset": 13}, {"opset": 20}])
 def test_an_onnx_file_with_usual_preprocessing(tmp_path, options):
     path = fakes.tiny_encoder(tmp_path / "a.onnx", **options)
-    own = pretrained.get(str(path))
+    own = pretrained.open_encoder(str(path))
     assert (own.size, own.width) == (fakes.SIZE, fakes.WIDTH)
     assert np.allclose(
         own.embed(images()), reference(path, pretrained.IMAGENET_MEAN, pretrained.IMAGENET_STD), atol=1e-4
@@ -45,17 +45,17 @@ def test_an_onnx_file_with_usual_preprocessing(tmp_path, options):
 def test_preprocessing_travels_with_the_file_and_is_part_of_the_fingerprint(tmp_path):
     about = {"mean": [0, 0, 0], "std": [255, 255, 255]}
     path = fakes.tiny_encoder(tmp_path / "a.onnx", about=about)
-    own = pretrained.get(str(path))
+    own = pretrained.open_encoder(str(path))
     assert np.allclose(own.embed(images()), reference(path, [0.0] * 3, [255.0] * 3), atol=1e-5)
-    plain = pretrained.get(str(fakes.tiny_encoder(tmp_path / "b.onnx")))
-    other = pretrained.get(str(fakes.tiny_encoder(tmp_path / "c.onnx", seed=1)))
+    plain = pretrained.open_encoder(str(fakes.tiny_encoder(tmp_path / "b.onnx")))
+    other = pretrained.open_encoder(str(fakes.tiny_encoder(tmp_path / "c.onnx", seed=1)))
     assert len({own.fingerprint, plain.fingerprint, other.fingerprint}) == 3
     with pytest.raises(UserError, match=r"two encoders cannot be mixed: b \(\w{8}\) and c \(\w{8}\)"):
-        pretrained.same(plain.fingerprint, other.fingerprint, ("b", "c"))
+        pretrained.check_same_encoder(plain.fingerprint, other.fingerprint, ("b", "c"))
 
 
 def test_many_threads_at_once(tmp_path):
-    own = pretrained.get(str(fakes.tiny_encoder(tmp_path / "a.onnx")))
+    own = pretrained.open_encoder(str(fakes.tiny_encoder(tmp_path / "a.onnx")))
     batches = [np.full((2, 3, fakes.SIZE, fakes.SIZE), i, np.uint8) for i in range(50)]
     with ThreadPoolExecutor(4) as pool:
         many = list(pool.map(own.embed, batches))
@@ -78,36 +78,36 @@ def test_wrong_names_and_files(tmp_path, monkeypatch, name, message):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "garbage.onnx").write_bytes(b"not a graph")
     fakes.tiny_encoder(tmp_path / "old.onnx", opset=11)
-    make = onnx_graph.Builder()
+    make = onnx_graph.GraphBuilder()
     make.add("Identity", "words", output="same")
     words = make.model([onnx_graph.value("words", "N")], [onnx_graph.value("same", "N")])
     (tmp_path / "words.onnx").write_bytes(words.SerializeToString())
     with pytest.raises(UserError, match=message) as caught:
-        pretrained.get(name)
+        pretrained.open_encoder(name)
     assert "\n" not in str(caught.value)
 
 
 def test_a_network_is_converted_once_and_a_spoiled_copy_made_again(fresh, monkeypatch):
     calls = []
-    convert = efficientnet_graph.convert
-    monkeypatch.setattr(efficientnet_graph, "convert", lambda *given: calls.append(given) or convert(*given))
-    first = pretrained.get("lite0@32")
-    pretrained.get.cache_clear()
-    again = pretrained.get("lite0@32")
+    convert = efficientnet.lite_graph
+    monkeypatch.setattr(efficientnet, "lite_graph", lambda *given: calls.append(given) or convert(*given))
+    first = pretrained.open_encoder("lite0@32")
+    pretrained.open_encoder.cache_clear()
+    again = pretrained.open_encoder("lite0@32")
     assert calls == [("lite0", 32)]
     assert again.fingerprint == first.fingerprint
     kept = next((fresh / "encoders").iterdir())
     content = bytearray(kept.read_bytes())
     content[-1000] ^= 1
     kept.write_bytes(content)
-    pretrained.get.cache_clear()
-    assert np.array_equal(pretrained.get("lite0@32").embed(images(size=32)), first.embed(images(size=32)))
+    pretrained.open_encoder.cache_clear()
+    assert np.array_equal(pretrained.open_encoder("lite0@32").embed(images(size=32)), first.embed(images(size=32)))
     assert len(calls) == 2
     (fresh / "encoders").joinpath(kept.name).unlink()
     (fresh / "encoders").rmdir()
     (fresh / "encoders").write_text("a file where the folder should be")
-    pretrained.get.cache_clear()
-    assert pretrained.get("lite0@32").fingerprint == first.fingerprint
+    pretrained.open_encoder.cache_clear()
+    assert pretrained.open_encoder("lite0@32").fingerprint == first.fingerprint
 
 
 def fake_timm(network):
@@ -133,15 +133,17 @@ def test_a_timm_model_by_its_full_name(fresh, monkeypatch):
     layers = [torch.nn.Conv2d(3, 8, 3, 2), torch.nn.BatchNorm2d(8), torch.nn.GELU()]
     network = torch.nn.Sequential(*layers, torch.nn.AdaptiveAvgPool2d(1), torch.nn.Flatten())
     monkeypatch.setitem(sys.modules, "timm", fake_timm(network))
-    own = pretrained.get("timm:tiny.made_up")
+    own = pretrained.open_encoder("timm:tiny.made_up")
     with torch.inference_mode():
         expected = network.eval()((torch.from_numpy(images()).float() / 255 - 0.5) / 0.25).numpy()
     assert np.allclose(own.embed(images()), expected, atol=1e-5)
     monkeypatch.setitem(sys.modules, "timm", None)
-    pretrained.get.cache_clear()
-    assert pretrained.get("timm:tiny.made_up").fingerprint == own.fingerprint, "kept, so timm is not needed again"
+    pretrained.open_encoder.cache_clear()
+    assert pretrained.open_encoder("timm:tiny.made_up").fingerprint == own.fingerprint, (
+        "kept, so timm is not needed again"
+    )
     with pytest.raises(UserError, match="timm does not work here"):
-        pretrained.get("timm:other.weights")
+        pretrained.open_encoder("timm:other.weights")
     monkeypatch.setitem(sys.modules, "timm", fake_timm(network))
     with pytest.raises(UserError, match="timm cannot make 'other\\.weights': Unknown model"):
-        pretrained.get("timm:other.weights")
+        pretrained.open_encoder("timm:other.weights")

@@ -1,7 +1,6 @@
 import pytest
 import torch
 
-from protoreplay.encoders.dictionary import PatchDictionary, turn_and_zoom
 from protoreplay.encoders.fixed import RootPixels
 from protoreplay.encoders.network import Network
 from protoreplay.encoders.registry import ENCODERS
@@ -60,12 +59,6 @@ def test_initial_weights_are_spread_as_pytorchs_own():
     assert float(ours.abs().max() / theirs.abs().max()) == pytest.approx(1, rel=0.01)
 
 
-def dictionary(images, seed=0, **sizes):
-    body = PatchDictionary(images.shape[1:], **{"filters": 8, "side": 4, "width": 10, "mirror": True, **sizes})
-    body.fit(images, torch.Generator().manual_seed(seed))
-    return body
-
-
 def pictures(count=6, shape=(3, 32, 32)):
     """Smooth random pictures: neighbouring pixels are alike."""
     random = torch.Generator().manual_seed(count)
@@ -73,77 +66,69 @@ def pictures(count=6, shape=(3, 32, 32)):
     return torch.nn.functional.interpolate(coarse, scale_factor=4.0, mode="bilinear").to(torch.uint8)
 
 
-@pytest.mark.parametrize("shape", [(3, 32, 32), (1, 8, 8), (3, 84, 84)])
-def test_a_dictionary_is_made_of_images_of_any_size(shape):
-    images = pictures(shape=shape)
-    body = dictionary(images)
-    assert body(images).shape == (6, 10)
-    torch.testing.assert_close(body.answers(images).flatten(1).norm(dim=1), torch.ones(6))
-    assert same_weights(body, dictionary(images))
-    assert not same_weights(body, dictionary(images, seed=1))
+class Normalised(torch.nn.Module):
+    """Batch normalisation of one number a channel, which one image alone has no variance of."""
+
+    def __init__(self, shape):
+        super().__init__()
+        self.layers = torch.nn.Sequential(
+            torch.nn.Flatten(), torch.nn.Linear(torch.Size(shape).numel(), 6), torch.nn.BatchNorm1d(6)
+        )
+
+    def forward(self, images):
+        return self.layers(images.float() / 255)
 
 
-def same_weights(first, second):
-    return all(torch.equal(a, b) for a, b in zip(first.buffers(), second.buffers(), strict=True))
+@pytest.fixture
+def normalised(monkeypatch):
+    monkeypatch.setattr(ENCODERS, "_session", {})
+    ENCODERS.register("normalised", Normalised)
+    return parameters("normalised", (3, 32, 32), 4)[0]
 
 
-def test_a_dictionary_sees_neither_brightness_nor_contrast_where_contrast_is_high():
-    images = pictures().float()
-    body = dictionary(images)
-    changed = images * 0.9 + 20
-    torch.testing.assert_close(body.answers(changed), body.answers(images), atol=0.02, rtol=0)
-
-
-def test_filters_of_a_dictionary_do_not_see_the_mean():
-    body = dictionary(pictures())
-    assert body.filters.sum(1).abs().max() < 1e-4
-
-
-@pytest.mark.parametrize("shape", [(3, 32, 32), (1, 8, 8)])
-def test_answers_of_a_dictionary_are_thresholded_convolutions_averaged_over_fields(shape):
-    images = pictures(shape=shape)
-    body = dictionary(images, mirror=False)
-    filters = body.filters.view(8, shape[0], 4, 4)
-    patches = torch.nn.functional.unfold(images.float(), 4, stride=body.stride)
-    answer = torch.nn.functional.conv2d(images.float(), filters, stride=body.stride)
-    answer /= (patches.var(1).view(len(images), 1, *answer.shape[2:]) + body.CONTRAST).sqrt()
-    answer -= body.offset[:, None, None]
-    both = torch.cat([(answer - body.THRESHOLD).relu(), (-answer - body.THRESHOLD).relu()], 1)
-    pooled = torch.nn.functional.adaptive_avg_pool2d(both, body.GRID).flatten(2).sqrt()
-    expected = torch.nn.functional.normalize(pooled.flatten(1)).view_as(pooled).transpose(1, 2)
-    torch.testing.assert_close(body.answers(images), expected, rtol=1e-3, atol=2e-4)
-
-
-@pytest.mark.parametrize("side", [4, 8])
-def test_a_dictionary_may_give_an_image_and_its_mirror_image_the_same_features(side):
+def test_a_network_is_in_training_mode_only_where_it_is_said(normalised):
     images = pictures()
-    body = dictionary(images, side=side)
-    features, mirrored = body(images), body(images.flip(-1))
-    torch.testing.assert_close(features, mirrored, rtol=1e-3, atol=1e-4)
-    body = dictionary(images, side=side, mirror=False)
-    assert (body(images) - body(images.flip(-1))).abs().max() > 0.01
-    # The roots of both sides, added up, of unit length: the answers of either alone, mirrored back, give the direction.
-    both = body.answers(images) + body.answers(images.flip(-1))
-    body.mirror = True
-    similar = torch.nn.functional.cosine_similarity(both.flatten(1), body.answers(images).flatten(1))
-    assert similar.min() > 0.999
+    assert not normalised.training
+    calm = normalised(images)
+    with normalised.training_mode():
+        assert normalised.training
+        assert not torch.allclose(normalised(images), calm)
+    assert not any(layer.training for layer in normalised.modules())
+    norm = normalised.trunk.layers[2]
+    assert int(norm.num_batches_tracked) == 1
+    with pytest.raises(KeyboardInterrupt), normalised.training_mode():
+        raise KeyboardInterrupt
+    assert not normalised.training
 
 
-def test_features_of_a_dictionary_are_decorrelated_over_the_images_it_was_made_of():
+def test_one_image_alone_is_normalised_by_what_was_seen_before(normalised):
+    images, norm = pictures(), normalised.trunk.layers[2]
+    with normalised.training_mode():
+        normalised(images)
+        seen = norm.running_mean.clone()
+        alone = normalised(images[:1])
+        assert norm.training
+        assert torch.equal(norm.running_mean, seen)
+    torch.testing.assert_close(alone, normalised(images[:1]))
+    alone.sum().backward()
+    assert norm.weight.grad is not None
+
+
+def test_a_frozen_copy_neither_learns_nor_changes_with_its_original(normalised):
     images = pictures()
-    body = dictionary(images, width=5)
-    copies = turn_and_zoom(images.repeat(200, 1, 1, 1), torch.Generator().manual_seed(5))
-    correlation = body(copies).T.corrcoef()
-    assert (correlation - torch.eye(5)).abs().max() < 0.25
-
-
-def test_one_image_of_one_colour_makes_a_dictionary_without_directions():
-    body = dictionary(torch.full((1, 3, 32, 32), 7, dtype=torch.uint8))
-    assert torch.isfinite(body(pictures())).all()
+    with normalised.training_mode():
+        teacher = normalised.frozen_copy()
+        before = teacher(images)
+        normalised(images)
+        with torch.no_grad():
+            normalised.head.weight.zero_()
+    assert not teacher.training
+    assert not before.requires_grad
+    assert torch.equal(teacher(images), before)
 
 
 def test_square_roots_of_pixels_have_unit_length_and_know_no_neighbours():
-    images = pictures(shape=(1, 8, 8))
+    images = torch.randint(0, 256, (6, 1, 8, 8), generator=torch.Generator().manual_seed(0)).to(torch.uint8)
     body = RootPixels((1, 8, 8))
     order = torch.randperm(64)
     torch.testing.assert_close(body(images).square().sum(1), torch.ones(6))

@@ -1,18 +1,18 @@
 import contextlib
+import functools
 import json
 import math
-import pickle
 
 import pytest
 
 from protoreplay.core.errors import UserError
-from protoreplay.experiments import grid_queue as work
+from protoreplay.experiments import grid_queue
 from protoreplay.experiments.grid import RunsFailedError, execute_grid
-from protoreplay.experiments.grid_queue import GridQueue, Outcome, run_path
+from protoreplay.experiments.grid_queue import GridQueue, RunOutcome, default_runs_folder, run_path
 from protoreplay.experiments.run import execute
 from protoreplay.experiments.run_folder import RunFolder
 from protoreplay.experiments.run_progress import GridProgress
-from protoreplay.experiments.spec import resolve_grid
+from protoreplay.experiments.spec import RunSpec, resolve_grid
 from protoreplay.methods.nearest_mean import NearestMean
 from protoreplay.methods.sgd import SGD
 from protoreplay.streams import protocols
@@ -76,7 +76,7 @@ def test_a_run_that_fails_before_it_starts_is_recorded_and_its_folder_accepted(t
 
 
 def test_what_another_process_is_at_is_left_to_it_and_looked_at_again(tmp_path, specs, monkeypatch):
-    monkeypatch.setattr(work, "LOOK_AGAIN_SECONDS", 0.01)
+    monkeypatch.setattr(grid_queue, "LOOK_AGAIN_SECONDS", 0.01)
     elsewhere = contextlib.ExitStack()
     elsewhere.enter_context(RunFolder(run_path(tmp_path, specs[0])).locked())
     elsewhere.enter_context(RunFolder(run_path(tmp_path, specs[3])).locked())
@@ -125,7 +125,7 @@ def test_a_run_that_takes_its_process_down_fails_after_three_times(tmp_path, spe
     left = GridQueue(specs, tmp_path, board)
     for _ in range(3):
         assert left.take() == 0
-        left.settle(0, Outcome("lost", " (exit code -9)"))
+        left.settle(0, RunOutcome("lost", " (exit code -9)"))
     assert board.said == [f"{specs[0].name}: the process that did it died (exit code -9); once more"] * 2
     error = "the process that did it died 3 times (exit code -9)"
     assert [failure.error for failure in left.failures] == [error]
@@ -141,7 +141,7 @@ def test_time_left_is_by_variant(tmp_path, specs, monkeypatch):
     left = GridQueue(specs, tmp_path, GridProgress())
     assert math.isnan(left._seconds_left())
     for _ in range(2):
-        left.settle(left.take(), Outcome("finished"))
+        left.settle(left.take(), RunOutcome("finished"))
     assert left._seconds_left() == 13.0
     left.take(), left.take()
     assert left._seconds_left() == 6.5
@@ -175,16 +175,17 @@ def test_varied_settings_make_a_grid():
 
 def test_specs_go_to_other_processes_with_one_protocol_for_all():
     specs = resolve_grid("split:photos", ["sgd"], [0, 1], {})
-    there = pickle.loads(pickle.dumps(specs))
+    find_protocol = functools.cache(protocols.get_protocol)
+    there = [RunSpec.from_plain(json.loads(json.dumps(spec.to_plain())), find_protocol) for spec in specs]
     assert there[0].protocol is there[1].protocol
-    assert [spec.identity([2]) for spec in there] == [spec.identity([2]) for spec in specs]
+    assert there == specs
 
 
 def test_a_run_from_elsewhere_replaces_what_is_here(tmp_path, specs):
     execute(specs[1], tmp_path / "there")
     folder = RunFolder(tmp_path / "in_this_process")
     with folder.locked():
-        folder.start({"known_classes": [2], "versions": {}}, [])
+        folder.start(specs[0].config(specs[0].stream()), [])
         folder.save_checkpoint(1, [], {})
         folder.adopt(RunFolder(tmp_path / "there").contents())
     assert results(tmp_path / "in_this_process") == results(tmp_path / "there")
@@ -201,4 +202,10 @@ def test_the_device_is_a_fact_and_not_another_run(tmp_path, specs):
             json.dumps(config | {"versions": {k: v for k, v in config["versions"].items() if v}})
         )
         execute(specs[0], tmp_path)
-        assert RunFolder(tmp_path).config()["versions"]["device"] == (device or "cpu")
+        assert RunFolder(tmp_path).config().versions["device"] == (device or "cpu")
+
+
+def test_where_runs_live_unless_the_user_says_otherwise():
+    assert default_runs_folder("split-digits").as_posix() == "runs/split-digits"
+    assert default_runs_folder("split:my photos", "ablations").as_posix() == "runs/ablations/split_my_photos"
+    assert default_runs_folder("split-digits", "tune").as_posix() == "runs/tune/split-digits"

@@ -54,8 +54,8 @@ def test_a_run_is_the_library_loop_written_down(tmp_path):
     assert len(lines) == 1 + 4 * 5 // 2
     assert folder.shots() == stream.shots()
     config = folder.config()
-    assert config["method"]["settings"]["epochs"] == 4
-    assert config["versions"]["torch"] == torch.__version__
+    assert config.method.settings["epochs"] == 4
+    assert config.versions["torch"] == torch.__version__
     events = folder.events()
     assert [event["task"] for event in events] == [1, 2, 3, 4]
     assert [event["accuracy"] for event in events] == accuracies(expected)
@@ -130,7 +130,7 @@ def test_continues_after_a_stop_before_each_file_it_writes(tmp_path, monkeypatch
     config, written = spec.config(spec.stream()), []
 
     def write(path, content):
-        RunFolder(cut).check(config)
+        RunFolder(cut).refuse_other_run(config)
         if len(written) == number:
             raise StopError
         written.append(path.name)

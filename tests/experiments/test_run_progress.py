@@ -3,7 +3,7 @@ import io
 from rich.console import Console
 
 from protoreplay.experiments import run_progress as progress
-from protoreplay.experiments.run_progress import GridProgressBars, GridProgressLines, RunProgressSender
+from protoreplay.experiments.run_progress import GridProgressBars, GridProgressLines
 
 
 def show(board):
@@ -49,17 +49,6 @@ def test_on_a_terminal_there_is_a_bar_for_all_and_one_for_each_that_is_under_way
     assert [(task.description, task.completed, task.fields["note"]) for task in board.bars.tasks] == [
         ("runs", 2, "1 failed")
     ]
-
-
-def test_steps_are_passed_on_once_in_a_while(monkeypatch):
-    told = []
-    teller = RunProgressSender(lambda *what: told.append(what))
-    for step in range(1, 1000):
-        teller.step(1, step, 1000, 0.5)
-    teller.task(1, 0.5, 1.0)
-    assert told[0] == ("step", 1, 1, 1000, 0.5)
-    assert told[-1] == ("task", 1, 0.5, 1.0)
-    assert len(told) < 100
 
 
 def test_a_run_by_itself_speaks_at_every_task(capsys):

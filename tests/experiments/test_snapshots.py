@@ -46,7 +46,7 @@ def test_a_snapshot_is_what_the_method_knew_then(tmp_path, method):
         stream := make_stream("split-digits", tasks=4),
         **{k: v for k, v in QUICK[method].items() if k != "tasks"},
     )
-    loaded = kept.load(RunFolder(tmp_path))
+    loaded = kept.load_snapshots(RunFolder(tmp_path))
     assert len(loaded) == 4
     for task, snapshot in zip(stream, loaded, strict=True):
         learner.learn(task)
@@ -77,7 +77,7 @@ def test_a_run_begun_without_keeping_starts_over(tmp_path):
     with pytest.raises(StopError):
         execute(spec(keep=False), tmp_path, StopsAfter(3))
     execute(spec(), tmp_path)
-    assert len(kept.load(RunFolder(tmp_path))) == 4
+    assert len(kept.load_snapshots(RunFolder(tmp_path))) == 4
 
 
 def test_a_finished_run_without_prototypes_is_refused(tmp_path):
@@ -98,7 +98,7 @@ def test_few_answers_are_kept_of_many(tmp_path, monkeypatch):
     monkeypatch.setattr(kept, "ANSWERS", 40)
     monkeypatch.setattr(kept, "MAPPED", 10)
     execute(spec(), tmp_path)
-    last = kept.load(RunFolder(tmp_path))[-1]
+    last = kept.load_snapshots(RunFolder(tmp_path))[-1]
     assert np.bincount(last.tested)[1:].tolist() == [10] * 4
     assert np.bincount(last.image_labels).tolist() == [2] * 5
 

@@ -7,7 +7,7 @@ from protoreplay.core.errors import UserError
 from protoreplay.experiments.spec import resolve
 from protoreplay.experiments.tune import add_to, tune
 from protoreplay.methods import presets, registry
-from protoreplay.metrics.accuracy import average
+from protoreplay.metrics.accuracy import average_accuracy
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def test_the_best_on_validation_streams_of_two_tasks_comes_first(tmp_path):
             for task in stream:
                 method.learn(task)
                 counts += evaluate(method, stream, task.position)
-            scores.append(average(counts))
+            scores.append(average_accuracy(counts))
         expected[rate] = sum(scores) / 2
     assert {trial.settings["lr"]: trial.accuracy for trial in trials} == pytest.approx(expected)
     assert trials[0].accuracy >= trials[1].accuracy
@@ -41,9 +41,9 @@ def test_what_is_found_is_stored_with_how_and_can_be_used(tmp_path, monkeypatch)
     trials = tune("split-digits", "sgd", 1, tmp_path / "runs")
     add_to(tmp_path / "tuned.json", "split-digits", "sgd", trials, 2)
     add_to(tmp_path / "tuned.json", "split-digits", "sgd", trials, 1)
-    stored = presets.parse((tmp_path / "tuned.json").read_text())
+    stored = presets.parse_presets((tmp_path / "tuned.json").read_text())
     assert [entry.source.command for entry in stored] == ["protoreplay tune split-digits --method sgd --seeds 1"]
-    monkeypatch.setattr(presets, "entries", lambda: stored)
+    monkeypatch.setattr(presets, "preset_entries", lambda: stored)
     spec = resolve("split-digits", "sgd@tuned", 0, {})
     assert spec.method_settings.lr == trials[0].settings["lr"]
     assert spec.variant == "sgd@tuned"
@@ -58,7 +58,7 @@ def test_settings_for_all_trials_are_used_and_written_down(tmp_path):
         assert config["method"]["settings"]["max_steps"] == 3
         assert config["protocol"]["settings"]["shots"] == 5
     add_to(tmp_path / "tuned.json", "split-digits", "sgd", trials, 1, given)
-    (stored,) = presets.parse((tmp_path / "tuned.json").read_text())
+    (stored,) = presets.parse_presets((tmp_path / "tuned.json").read_text())
     assert stored.source.command.endswith("--seeds 1 --set max_steps=3 --set shots=5")
     assert set(stored.settings) == {"lr"}
     with pytest.raises(UserError, match="tasks cannot be set: settings are chosen on the first 2"):

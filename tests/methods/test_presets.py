@@ -7,7 +7,7 @@ from protoreplay.methods.registry import METHODS, configure
 from protoreplay.streams.protocols import PROTOCOLS, get_protocol
 
 
-@pytest.mark.parametrize("entry", presets.entries(), ids=lambda entry: "-".join(filter(None, entry.key)))
+@pytest.mark.parametrize("entry", presets.preset_entries(), ids=lambda entry: "-".join(filter(None, entry.key)))
 def test_every_stored_preset_is_valid(entry):
     """Its method has such settings, with such values, and it is for at least one protocol, where it is in force."""
     assert entry.method in METHODS
@@ -36,7 +36,7 @@ def test_the_most_specific_entry_says_it(monkeypatch):
     ]
     expected = {"split-digits": 4.0, "permuted-digits": 3.0, "split:digits": 2.0, "split-cifar10": 1.0}
     for order in (stored, stored[::-1]):
-        monkeypatch.setattr(presets, "entries", lambda order=order: tuple(order))
+        monkeypatch.setattr(presets, "preset_entries", lambda order=order: tuple(order))
         assert {name: configure("sgd", get_protocol(name), {}).lr for name in expected} == expected
         assert configure("sgd", get_protocol("permuted-mnist"), {}).lr == 1e-2
         assert configure("l2", get_protocol("split-digits"), {}).lr == 1e-3
@@ -51,19 +51,19 @@ def test_presets_of_vpr_go_with_what_the_images_are():
 
 
 def test_what_is_written_is_read_again_and_an_entry_for_the_same_is_replaced():
-    stored = list(presets.entries())
-    assert presets.parse(presets.dump(stored)) == sorted(stored, key=lambda one: one.key)
+    stored = list(presets.preset_entries())
+    assert presets.parse_presets(presets.dump_presets(stored)) == sorted(stored, key=lambda one: one.key)
     other = entry(protocol="split-cifar10", settings={"lr": 7.0})
-    written = presets.parse(presets.dump(stored, other))
+    written = presets.parse_presets(presets.dump_presets(stored, other))
     assert len(written) == len(stored)
     assert other in written
 
 
 def test_a_file_that_says_something_twice_or_for_no_protocol_is_refused():
-    text = presets.dump([entry(kind="incremental class")])
+    text = presets.dump_presets([entry(kind="incremental class")])
     twice = "[" + ",".join([text.strip()[1:-1]] * 2) + "]"
     with pytest.raises(ValueError, match="more than one entry"):
-        presets.parse(twice)
+        presets.parse_presets(twice)
     for fields in ({}, {"protocol": "split-digits", "dataset": "digits"}):
         with pytest.raises(ValueError, match="for one protocol, or for those of a dataset"):
             entry(**fields)

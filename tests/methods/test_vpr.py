@@ -4,8 +4,7 @@ import torch
 from protoreplay import evaluate, make_method, make_stream
 from protoreplay.methods.base import MethodContext
 from protoreplay.methods.vpr import VPR, VPRConfig
-from protoreplay.metrics.accuracy import final
-from protoreplay.prototypes import whitening as layers
+from protoreplay.metrics.accuracy import final_accuracy
 from protoreplay.streams.stream import Task
 from tests.conftest import toy_task
 
@@ -42,11 +41,11 @@ def test_prototypes_go_through_every_change_of_the_layer_exactly(weighting, step
     method = vpr(weighting=weighting, steps=steps)
     changes = []
     for number, task in enumerate(TASKS, start=1):
-        before = method.layer
+        before = method.layer.values
         method.learn(task)
-        changes.append((method.layer - before).abs().max().item())
+        changes.append((method.layer.values - before).abs().max().item())
         seen = TASKS[:number]
-        x = torch.cat([layers.apply(method.layer, method.embed(task.images)) for task in seen])
+        x = torch.cat([method.layer.times(method.embed(task.images)) for task in seen])
         labels = torch.cat([task.labels for task in seen])
         means = torch.stack([x[labels == label].mean(0) for label in labels.unique()])
         apart = x - means[torch.searchsorted(labels.unique(), labels)]
@@ -62,7 +61,7 @@ def test_prototypes_go_through_every_change_of_the_layer_exactly(weighting, step
 def test_answers_are_the_nearest_prototype_behind_the_layer():
     method = taught()
     images = between_classes()
-    x = layers.apply(method.layer, method.embed(images))
+    x = method.layer.times(method.embed(images))
     nearest = torch.cdist(x, method.latent_prototypes()[0]).argmin(1)
     assert len(nearest.unique()) > 2
     assert method.predict(images).tolist() == method.prototypes.classes[nearest].tolist()
@@ -73,7 +72,7 @@ def test_shrunk_prototypes_are_nearer_to_their_centre():
     images = between_classes()
     means = method.latent_prototypes()[0]
     centre = means.mean(0)
-    x = layers.apply(method.layer, method.embed(images))
+    x = method.layer.times(method.embed(images))
     nearest = torch.cdist(x, centre + 0.6 * (means - centre)).argmin(1)
     assert method.predict(images).tolist() == method.prototypes.classes[nearest].tolist()
     assert nearest.tolist() != torch.cdist(x, means).argmin(1).tolist()
@@ -93,7 +92,7 @@ def test_few_images_tell_little_of_how_images_differ_and_views_what_views_do():
             for view, of_image, centre in zip(of_view, views.mean(0), centres, strict=True):
                 expected += (view - of_image).outer(view - of_image)
                 expected += 10 / (10 + 30) * (centre - mean).outer(centre - mean)
-    torch.testing.assert_close(method.scatter, expected, rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(method.prototypes.scatter.values, expected, rtol=1e-4, atol=1e-4)
 
 
 def test_no_image_is_kept_unless_images_are_replayed():
@@ -103,9 +102,9 @@ def test_no_image_is_kept_unless_images_are_replayed():
 
 
 def test_what_is_replayed_changes_the_layer():
-    layers_found = [taught(replay=replay, stored_images=10).layer for replay in ("samples", "means", "images")]
+    trained = [taught(replay=replay, stored_images=10).layer.values for replay in ("samples", "means", "images")]
     for first, second in ((0, 1), (0, 2), (1, 2)):
-        assert not torch.equal(layers_found[first], layers_found[second])
+        assert not torch.equal(trained[first], trained[second])
 
 
 def test_samples_of_prototypes_have_their_mean_and_the_shared_covariance():
@@ -117,14 +116,14 @@ def test_samples_of_prototypes_have_their_mean_and_the_shared_covariance():
     torch.testing.assert_close(drawn.mean(1), method.prototypes.mean, rtol=0, atol=5e-3)
     apart = (drawn - method.prototypes.mean[:, None]).flatten(0, 1)
     torch.testing.assert_close(
-        apart.T @ apart / len(apart), method.scatter / method.prototypes.count.sum(), rtol=0.05, atol=1e-4
+        apart.T @ apart / len(apart), method.prototypes.covariance().dense(), rtol=0.05, atol=1e-4
     )
 
 
 def test_several_prototypes_of_a_class():
     method = taught(prototypes="sqrt")
     assert method.prototypes.classes.bincount().tolist() == [3] * 5
-    classes, means = method.prototypes.class_means()
+    classes, means = method.prototypes.of(0).class_means()
     x = torch.cat([method.embed(task.images) for task in TASKS])
     labels = torch.cat([task.labels for task in TASKS])
     expected = torch.stack([x[labels == label].mean(0) for label in classes])
@@ -142,16 +141,16 @@ def domains(**settings):
 
 def test_inputs_in_another_order_are_put_in_order():
     method, stream = domains()
-    assert method.homes.tolist() == [0, 0, 0]
-    for position, order in ((2, method.orders[1]), (3, method.orders[2])):
+    assert method.domains.homes.tolist() == [0, 0, 0]
+    for position, order in ((2, method.domains.orders[1]), (3, method.domains.orders[2])):
         x = method.embed(stream.test_set(position)[0])[:, order]
         straight = method.embed(stream.test_set(1)[0])
         # Pixels that are dark in all digits cannot be told apart, and need not be.
         assert (x - straight).abs().mean() < 0.5 * (x - straight[:, order]).abs().mean()
     own, _ = domains(domains="own")
-    assert own.homes.tolist() == [0, 1, 2]
+    assert own.domains.homes.tolist() == [0, 1, 2]
     counts = evaluate(method, stream, 3)
-    assert final(counts) > final(evaluate(own, stream, 3)) > 0.8
+    assert final_accuracy(counts) > final_accuracy(evaluate(own, stream, 3)) > 0.8
 
 
 def test_inputs_that_are_no_reordering_get_prototypes_of_their_own():
@@ -167,7 +166,7 @@ def test_inputs_that_are_no_reordering_get_prototypes_of_their_own():
         columns[torch.arange(80), 0, :, (labels + part) % 4 + part] += 100
     for position, images in ((1, rows), (2, columns)):
         method.learn(Task(position, (0, 1, 2, 3), images.clamp(max=255).to(torch.uint8), labels))
-    assert method.homes.tolist() == [0, 1]
+    assert method.domains.homes.tolist() == [0, 1]
     assert (method.predict(rows.clamp(max=255).to(torch.uint8)) == labels).float().mean() > 0.9
     assert (method.predict(columns.clamp(max=255).to(torch.uint8)) == labels).float().mean() > 0.9
 
@@ -207,7 +206,7 @@ def test_probabilities_say_how_often_answers_are_right():
 
 def test_new_classes_after_a_domain_of_its_own():
     method = taught([TASKS[0], permuted(TASKS[0], torch.arange(64).flip(0), 2)])
-    assert method.homes.tolist() == [0, 1]
+    assert method.domains.homes.tolist() == [0, 1]
     method.learn(Task(3, TASKS[1].classes, TASKS[1].images, TASKS[1].labels))
     assert method.prototypes.of(0).classes.tolist() == [0, 1, 2]
     assert (method.predict(TASKS[1].images) == 2).float().mean() > 0.8
@@ -222,4 +221,17 @@ def test_a_domain_of_two_images_is_split_into_two(seed):
     method = VPR(VPRConfig(**{**PLAIN, "body": "pixels"}), MethodContext((1, 8, 8), 10, seed))
     method.learn(TASKS[0])
     method.learn(toy_task(2, (0, 1), shots=1))
-    assert len(method.homes) == 2
+    assert len(method.domains) == 2
+
+
+def test_settings_of_the_dictionary_are_settings_of_vpr():
+    body = vpr(grid=2, field_width=7, threshold=0.5).body
+    assert body.field.shape == (40, 7)
+    assert body.projection.shape == (28, 12)
+    assert body.settings.threshold == 0.5
+
+
+def test_a_dictionary_as_it_always_was_is_not_written_down():
+    """So that runs of before there was a choice are still the same runs."""
+    assert not {"grid", "threshold", "patch_count", "copies"} & VPRConfig(grid=3, threshold=1.0).model_dump().keys()
+    assert VPRConfig(grid=4).model_dump()["grid"] == 4

@@ -1,7 +1,8 @@
 import pytest
 import torch
 
-from protoreplay.methods import vpr_paper
+from protoreplay.encoders.registry import ENCODERS
+from protoreplay.methods import fused_replay
 from protoreplay.methods.base import MethodContext
 from protoreplay.methods.vpr_paper import VPRPaper, VPRPaperConfig
 from protoreplay.prototypes.gaussians import Gaussian
@@ -22,16 +23,16 @@ def taught(tasks=3, **settings):
 
 
 def replayed(monkeypatch, **settings):
-    """The sizes of the stored prototype sets met while task 4 is learned, in order, and which were steps."""
+    """The sizes of the stored prototype sets met while task 4 is learned, in order."""
     method = taught(**settings)
     met = []
-    original = VPRPaper._recall_loss
+    original = VPRPaper._replay_loss
 
-    def spy(self, recall, encoded, random):
-        met.append(len(recall.prototypes.mean))
-        return original(self, recall, encoded, random)
+    def spy(self, past, random):
+        met.append(len(past.prototypes.mean))
+        return original(self, past, random)
 
-    monkeypatch.setattr(VPRPaper, "_recall_loss", spy)
+    monkeypatch.setattr(VPRPaper, "_replay_loss", spy)
     method.learn(toy_task(4, (4,)))
     return met
 
@@ -80,57 +81,46 @@ def test_first_task_replays_nothing(monkeypatch):
     assert count_steps(monkeypatch, vpr(), toy_task(1, (0, 1))) == QUICK["epochs"]
 
 
+def gradient_of(method):
+    return torch.cat([p.grad.flatten() for p in method.network.parameters()])
+
+
+def single_gradients(method, random):
+    """Of every past task's replay loss, T x weights."""
+    found = []
+    for past in method._past_tasks():
+        method.network.zero_grad()
+        method._replay_loss(past, random).backward()
+        found.append(gradient_of(method))
+    return torch.stack(found)
+
+
+def fused_loss(method, random=None):
+    """The loss of a fused step; its gradient is left in the weights."""
+    fused = method._fused_replay(method._past_tasks())
+    method.network.zero_grad()
+    return fused.backward(method.network(fused.images), random or torch.Generator())
+
+
 @pytest.mark.parametrize("group", [1, 100, 2**18])
 @pytest.mark.parametrize("recall", ["both", "mean", "variance"])
 def test_fused_gradient_is_the_mean_of_the_single_ones(monkeypatch, group, recall):
     """However many past tasks are computed at once: one, two of the four, or all."""
-    monkeypatch.setattr(vpr_paper, "GROUP", group)
+    monkeypatch.setattr(fused_replay, "DISTANCES_AT_ONCE", group)
     method = taught(4, expectation="closed-form", recall=recall, distance="squared", budget=10)
-    images, random = method.memory.images, torch.Generator()
-    taken = []
-
-    class Fake:
-        def zero_grad(self):
-            method.network.zero_grad()
-
-        def step(self):
-            taken.append(torch.cat([p.grad.flatten() for p in method.network.parameters()]))
-
-    def gradients():
-        taken.clear()
-        for recalls in method._replays():
-            method._replay(recalls, images, Fake(), random)
-        return torch.stack(taken)
-
-    single = gradients()
-    method.config = method.config.model_copy(update={"fused": True})
-    assert len(method._replays()[0]) == {1: 4, 100: 2, 2**18: 1}[group]
-    fused = gradients()
+    single = single_gradients(method, torch.Generator())
     assert len(single) == 4
-    assert len(fused) == 1
-    torch.testing.assert_close(fused[0], single.mean(0), rtol=1e-4, atol=1e-6)
-
-
-@pytest.mark.parametrize("samples", [1, 4, 5])
-def test_fused_noise_comes_in_pairs_of_normal_numbers(samples):
-    noise = vpr(samples=samples, dim=4000, fused=True)._noise(3, torch.Generator().manual_seed(0))
-    drawn = (samples + 1) // 2
-    assert noise.shape == (samples, 3, 4000)
-    assert torch.equal(noise[drawn:], -noise[: samples - drawn])
-    assert noise[:drawn].flatten(1).corrcoef().allclose(torch.eye(drawn), atol=0.05)
-    assert noise.flatten(1).mean(1).abs().max() < 0.05
-    assert noise.flatten(1).std(1).sub(1).abs().max() < 0.05
-    free = vpr(samples=samples, dim=4000)._noise(3, torch.Generator().manual_seed(0))
-    assert free.flatten(1).corrcoef().allclose(torch.eye(samples), atol=0.05)
+    groups = method._fused_replay(method._past_tasks()).groups
+    assert len(groups) == {1: 4, 100: 2, 2**18: 1}[group]
+    fused_loss(method)
+    torch.testing.assert_close(gradient_of(method), single.mean(0), rtol=1e-4, atol=1e-6)
 
 
 def test_replay_loss_is_the_cross_entropy_of_known_images_among_each_set():
     """By the definition, one image and one stored set at a time; an image is met only where its class was known."""
     method = taught(4, expectation="closed-form", fused=True, budget=10)
-    ((recall,),) = method._replays()
-    held = method.memory
+    held, loss = method.memory, fused_loss(method)
     with torch.no_grad():
-        loss = method._recall_loss(recall, method._encoded(held.images), torch.Generator())
         encoded = Gaussian(*method.network.gaussian(held.images))
         expected = []
         for bank in method.prototypes:
@@ -147,30 +137,19 @@ def test_replay_loss_is_the_cross_entropy_of_known_images_among_each_set():
 
 def test_sampled_replay_tends_to_the_same_loss_fused_or_not():
     """Sharing noise between past tasks changes no task's own loss: means over many samples agree."""
-    method = taught(4, samples=20_000, budget=10)
-    encoded = method._encoded(method.memory.images).detach()
+    method = taught(4, samples=20_000, epochs=0, budget=10)
     random = torch.Generator().manual_seed(0)
-
-    def loss():
-        total = torch.zeros(())
-        for recalls in method._replays():
-            for one in recalls:
-                part = method._recall_loss(one, encoded[: one.images], random)
-                total = total + part / len(method._replays())
-        return total
-
-    single = loss()
+    with torch.no_grad():
+        single = torch.stack([method._replay_loss(past, random) for past in method._past_tasks()]).mean()
     method.config = method.config.model_copy(update={"fused": True})
-    torch.testing.assert_close(loss(), single, rtol=0.01, atol=0)
+    torch.testing.assert_close(fused_loss(method, random), single, rtol=0.01, atol=0)
 
 
 def recall_gradients(recall, **settings):
     """Gradients of the replay loss with respect to what the head adds to means and to log-variances."""
     method = taught(recall=recall, **settings)
     method.network.zero_grad()
-    past = method._replays()[0][0]
-    encoded = method._encoded(method.memory.images[: past.images])
-    method._recall_loss(past, encoded, torch.Generator().manual_seed(0)).backward()
+    method._replay_loss(method._past_tasks()[0], torch.Generator().manual_seed(0)).backward()
     return method.network.head.bias.grad.chunk(2)
 
 
@@ -204,15 +183,14 @@ def test_stored_prototypes_are_constants_in_training():
         assert torch.equal(logvar, bank.gaussian.logvar)
 
 
-def manual_recall_loss(method, recall, encoded, seed):
+def manual_replay_loss(config, past, encoded, seed):
     """The replay loss of the definition: loops over samples, images and classes."""
-    random = torch.Generator().manual_seed(seed)
-    config, stored = method.config, recall.prototypes
+    random, stored = torch.Generator().manual_seed(seed), past.prototypes
     x_noise = torch.randn(config.samples, len(encoded.mean), config.dim, generator=random)
     y_noise = torch.randn(config.samples, len(stored.mean), config.dim, generator=random)
     total = 0.0
     for z in range(config.samples):
-        for n, target in enumerate(recall.targets[0]):
+        for n, target in enumerate(past.targets):
             x = encoded.mean[n] + torch.exp(0.5 * encoded.logvar[n]) * x_noise[z, n]
             scores = []
             for k in range(len(stored.mean)):
@@ -222,7 +200,7 @@ def manual_recall_loss(method, recall, encoded, seed):
                 distance = difference.norm() if config.distance == "norm" else difference.square().sum()
                 scores.append(-distance / config.tau)
             total = total - torch.stack(scores).log_softmax(0)[target]
-    return total / (config.samples * recall.images)
+    return total / (config.samples * len(past.images))
 
 
 @pytest.mark.parametrize("weighted", [True, False])
@@ -230,30 +208,34 @@ def manual_recall_loss(method, recall, encoded, seed):
 @pytest.mark.parametrize("tau", [1.0, 2.5])
 def test_replay_loss_is_the_formula_of_the_paper(weighted, distance, tau):
     method = taught(weighted=weighted, distance=distance, tau=tau)
-    recall = method._replays()[1][0]
+    past = method._past_tasks()[1]
+    assert len(past.images) < len(method.memory)
     with torch.no_grad():
-        images = method.memory.images[: recall.images]
-        loss = method._recall_loss(recall, method._encoded(images), torch.Generator().manual_seed(5))
-        expected = manual_recall_loss(method, recall, Gaussian(*method.network.gaussian(images)), 5)
+        loss = method._replay_loss(past, torch.Generator().manual_seed(5))
+        expected = manual_replay_loss(method.config, past, Gaussian(*method.network.gaussian(past.images)), 5)
     torch.testing.assert_close(loss, expected, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("weighted", [True, False])
 def test_gradient_of_the_sampled_loss_matches_a_finite_difference_with_frozen_noise(weighted):
+    """Along what the head adds to means, and to log-variances, of all images alike."""
     method = taught(weighted=weighted)
-    recall = method._replays()[1][0]
-    encoded = method._encoded(method.memory.images[: recall.images]).detach()
+    past, bias = method._past_tasks()[1], method.network.head.bias
 
-    def loss(encoded):
-        return method._recall_loss(recall, encoded, torch.Generator().manual_seed(3))
+    def loss():
+        return method._replay_loss(past, torch.Generator().manual_seed(3))
 
-    (gradient,) = torch.autograd.grad(loss(encoded.requires_grad_()), encoded)
+    (gradient,) = torch.autograd.grad(loss(), bias)
     direction = torch.Generator().manual_seed(1)
     with torch.no_grad():
         for half in (slice(None, QUICK["dim"]), slice(QUICK["dim"], None)):
-            step = torch.zeros_like(encoded)
-            step[:, half] = torch.randn(step[:, half].shape, generator=direction)
-            numeric = (loss(encoded + 1e-2 * step) - loss(encoded - 1e-2 * step)) / 2e-2
+            step = torch.zeros_like(bias)
+            step[half] = torch.randn(step[half].shape, generator=direction)
+            bias += 1e-2 * step
+            above = loss()
+            bias -= 2e-2 * step
+            numeric = (above - loss()) / 2e-2
+            bias += 1e-2 * step
             torch.testing.assert_close((gradient * step).sum(), numeric, rtol=2e-2, atol=1e-4)
 
 
@@ -351,3 +333,40 @@ def test_latent_dimension_is_that_of_prototypes_and_the_network_never_grows():
         method.learn(toy_task(position, classes))
     assert method.prototypes[-1].gaussian.mean.shape == (3, 7)
     assert sum(p.numel() for p in method.network.parameters()) == size
+
+
+class SmallResNet(torch.nn.Module):
+    """A residual block with batch norm and stride 2, for 8 x 8 images."""
+
+    def __init__(self, shape):
+        super().__init__()
+        self.first = torch.nn.Sequential(torch.nn.Conv2d(shape[0], 8, 3, 2, 1, bias=False), torch.nn.BatchNorm2d(8))
+        self.second = torch.nn.Sequential(torch.nn.Conv2d(8, 8, 3, padding=1, bias=False), torch.nn.BatchNorm2d(8))
+        self.narrow = torch.nn.Conv2d(8, 8, 4, 2)
+        self.last = torch.nn.BatchNorm1d(8)
+
+    def forward(self, images):
+        x = self.first(images.float() / 255).relu()
+        return self.last(self.narrow((x + self.second(x)).relu()).flatten(1))
+
+
+@pytest.mark.parametrize("fused", [False, True])
+@pytest.mark.parametrize("budget", [8, 1])
+def test_a_residual_network_with_batch_norm_is_trained(monkeypatch, fused, budget):
+    """Also where a past task replays a single image, which is no batch to normalise by."""
+    monkeypatch.setattr(ENCODERS, "_session", {})
+    ENCODERS.register("small-resnet", SmallResNet)
+    method = vpr(encoder="small-resnet", fused=fused, budget=budget, budget_per="run")
+    fresh = {name: tensor.clone() for name, tensor in method.network.state_dict().items()}
+    losses = []
+    for position, classes in enumerate([(0,), (1,), (2, 3)], start=1):
+        method.learn(toy_task(position, classes), lambda step, steps, loss: losses.append(loss))
+        assert not method.network.training
+    assert torch.tensor(losses).isfinite().all()
+    assert all(tensor.isfinite().all() for tensor in method.state().values())
+    assert not any(torch.equal(fresh[name], tensor) for name, tensor in method.network.state_dict().items())
+    images = toy_task(9, (0, 1, 2, 3)).images
+    answers = method.predict_proba(images)
+    assert answers.isfinite().all()
+    # An answer does not depend on the images beside it.
+    torch.testing.assert_close(method.predict_proba(images[:3]), answers[:3], rtol=1e-4, atol=1e-6)

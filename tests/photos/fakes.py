@@ -17,7 +17,7 @@ def tiny_encoder(
 ) -> Path:
     """An ONNX file: random filters on normalised images, rectified, averaged (or not: `maps`)."""
     random = np.random.default_rng(seed)
-    make = onnx_graph.Builder()
+    make = onnx_graph.GraphBuilder()
     weights = make.constant(random.normal(size=(WIDTH, 3, 4, 4)))
     x = make.add("Relu", make.add("Conv", "image", weights, strides=[4, 4]), output="maps" if maps else "")
     shape: tuple[int | str, ...] = ("N", WIDTH, SIZE // 4, SIZE // 4)

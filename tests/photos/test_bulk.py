@@ -3,7 +3,7 @@ import json
 import pytest
 
 from protoreplay.core.errors import UserError
-from protoreplay.photos import bulk, modelfile, output
+from protoreplay.photos import answer_formats, bulk, model_file
 from tests.photos import fakes
 
 
@@ -14,8 +14,8 @@ def asked(tmp_path):
     return sorted(folder.glob("*/*.png"))
 
 
-def lines(taught, asked, work, run=bulk.here, format="json"):
-    content = modelfile.dumps(taught.model)
+def lines(taught, asked, work, run=bulk.answer_in_this_process, format="json"):
+    content = model_file.model_to_bytes(taught.model)
     return list(bulk.answer_all(content, taught.encoder.name, asked, work, format, run, chunk=4))
 
 
@@ -25,14 +25,14 @@ def test_answers_are_those_of_predict_in_order(taught, asked, tmp_path):
     assert [one["photo"] for one in found] == [str(path) for path in asked]
     assert [one.get("label") for one in found] == [answer.label for answer in answers]
     assert [one.get("error", "") for one in found] == [answer.error for answer in answers]
-    assert output.as_json(answers[0]) == lines(taught, asked, tmp_path / "work")[0]
+    assert answer_formats.answer_as_json(answers[0]) == lines(taught, asked, tmp_path / "work")[0]
 
 
 def test_what_is_done_is_not_done_again(taught, asked, tmp_path):
     work = tmp_path / "work"
 
     def killed(model, encoder, format, chunks, tell):
-        bulk.here(model, encoder, format, chunks[1:2], tell)
+        bulk.answer_in_this_process(model, encoder, format, chunks[1:2], tell)
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -41,7 +41,7 @@ def test_what_is_done_is_not_done_again(taught, asked, tmp_path):
 
     def counting(model, encoder, format, chunks, tell):
         seen.extend(path.name for path, _ in chunks)
-        bulk.here(model, encoder, format, chunks, tell)
+        bulk.answer_in_this_process(model, encoder, format, chunks, tell)
 
     continued = lines(taught, asked, work, counting)
     assert seen == ["answers-000000.json", "answers-000002.json", "answers-000003.json"]
@@ -65,6 +65,8 @@ def test_on_a_ray_cluster(taught, asked, tmp_path, monkeypatch):
     monkeypatch.setenv("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     ray.init(address="local", num_cpus=1, include_dashboard=False, log_to_driver=False, object_store_memory=80_000_000)
     try:
-        assert lines(taught, asked, tmp_path / "ray", bulk.on_ray(None)) == lines(taught, asked, tmp_path / "here")
+        assert lines(taught, asked, tmp_path / "ray", bulk.answer_on_ray(None)) == lines(
+            taught, asked, tmp_path / "here"
+        )
     finally:
         ray.shutdown()

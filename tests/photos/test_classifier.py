@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 
 from protoreplay import Classifier, UserError
-from protoreplay.photos.answers import nearest_kept
+from protoreplay.photos.answers import nearest_thumbnail
+from protoreplay.photos.class_summary import summarise_classes
 from protoreplay.photos.feature_cache import FeatureCache
-from protoreplay.photos.ledger import entries
 from tests.photos import fakes
 
 
@@ -77,9 +77,9 @@ def test_a_known_class_is_refined(tiny, folder):
     classifier.learn(half(folder, True))
     old = classifier.model
     classifier.learn(half(folder, False, ("red",)))
-    assert classifier.model.concepts["red"].count == 8
-    assert classifier.model.concepts["blue"] is old.concepts["blue"]
-    assert old.concepts["red"].count == 5, "a reader's copy does not change"
+    assert classifier.model.classes["red"].count == 8
+    assert classifier.model.classes["blue"] is old.classes["blue"]
+    assert old.classes["red"].count == 5, "a reader's copy does not change"
 
 
 def test_undo(tiny, folder):
@@ -113,7 +113,7 @@ def test_forget_also_empties_the_cache_and_cannot_be_undone(tiny, folder):
     classifier.forget("red")
     assert not any(remembered("red"))
     assert all(remembered("blue"))
-    assert "red" not in classifier.model.concepts
+    assert "red" not in classifier.model.classes
     with pytest.raises(UserError, match="nothing to undo"):
         classifier.undo()
     with pytest.raises(UserError, match="unknown class 'red'"):
@@ -144,7 +144,7 @@ def test_files_hold_everything_and_encoders_are_never_mixed(tiny, folder, tmp_pa
     photos = half(folder, False)["red"]
     assert list(back.predict(photos)) == list(classifier.predict(photos))
     assert back.model.unknown == 0.1
-    assert [len(concept.thumbnails) for concept in back.model.concepts.values()] == [2, 2, 2]
+    assert [len(own.thumbnails) for own in back.model.classes.values()] == [2, 2, 2]
     other = str(fakes.tiny_encoder(tmp_path / "other.onnx", seed=3))
     with pytest.raises(UserError, match="features of two encoders cannot be mixed"):
         Classifier.load(tmp_path / "m", encoder=other)
@@ -157,22 +157,22 @@ def test_files_hold_everything_and_encoders_are_never_mixed(tiny, folder, tmp_pa
 def test_nothing_of_a_photo_is_kept_unless_asked(tiny, folder):
     classifier = Classifier(tiny)
     classifier.learn(half(folder, True))
-    for entry in entries(classifier.model):
-        assert entry.kept["thumbnails"] == 0
-        assert entry.photos == 5
-        assert entry.first > 0
-        assert 0.3 < entry.spread < 3
+    for summary in summarise_classes(classifier.model):
+        assert summary.kept["thumbnails"] == 0
+        assert summary.photos == 5
+        assert summary.first > 0
+        assert 0.3 < summary.spread < 3
 
 
 def test_the_nearest_kept_photo_explains_an_answer(tiny, folder):
     classifier = Classifier(tiny, keep=2)
     asked = half(folder, False)["blue"][0]
     (photo,) = classifier.embed([asked])
-    assert nearest_kept(photo, classifier.model) is None
+    assert nearest_thumbnail(photo, classifier.model) is None
     classifier.learn(half(folder, True))
-    name, thumbnail = nearest_kept(photo, classifier.model)
+    name, thumbnail = nearest_thumbnail(photo, classifier.model)
     assert name == "blue"
-    assert thumbnail in classifier.model.concepts["blue"].thumbnails.values()
+    assert thumbnail in classifier.model.classes["blue"].thumbnails.values()
 
 
 @pytest.mark.parametrize(("setting", "value"), [("unknown", -0.1), ("unknown", 0.6), ("keep", -1), ("keep", 10**6)])
@@ -191,4 +191,4 @@ def test_a_class_without_a_readable_photo_changes_nothing(tiny, folder):
     classifier = Classifier(tiny)
     with pytest.raises(UserError, match="class 'empty' has no readable photo"):
         classifier.learn(half(folder, True) | {"empty": [b"?"]})
-    assert not classifier.model.concepts
+    assert not classifier.model.classes

@@ -23,7 +23,7 @@ def test_the_exported_file_answers_the_same(tmp_path, options, unknown):
     assert int(about["size"]) == fakes.SIZE
     asked = fakes.photos(tmp_path / "asked", 5, start=30, colours=tuple(fakes.COLOURS))
     photos = sorted(asked.glob("*/*"))
-    pixels = np.stack([pictures.decode(path, fakes.SIZE, fast=True)[0] for path in photos])
+    pixels = np.stack([pictures.decode_picture(path, fakes.SIZE, fast=True)[0] for path in photos])
     labels, probabilities, familiarity = session.run(None, {"pixels": pixels})
     answers = list(classifier.predict(photos))
     assert [None if k < 0 else names[k] for k in labels] == [answer.label for answer in answers]

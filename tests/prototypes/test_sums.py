@@ -5,14 +5,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from protoreplay.prototypes.sums import SAMPLE, Concept, rooted, sample_size
+from protoreplay.prototypes.sums import SAMPLE, ClassSums, rooted, sample_size
 
 FEATURES = rooted(np.random.default_rng(0).random((40, 7)))
 KEYS = [int(key) for key in np.random.default_rng(1).permutation(1000)[:40]]
 
 
-def concept(indices):
-    return Concept.of(FEATURES[indices], [KEYS[i] for i in indices], {KEYS[i]: bytes([i]) for i in indices})
+def sums(indices):
+    return ClassSums.of(FEATURES[indices], [KEYS[i] for i in indices])
 
 
 def test_roots_have_unit_length_and_keep_signs():
@@ -23,33 +23,34 @@ def test_roots_have_unit_length_and_keep_signs():
 @settings(max_examples=30, deadline=None)
 @given(st.permutations(range(40)), st.lists(st.integers(1, 39), min_size=1, max_size=4, unique=True))
 def test_any_order_in_any_portions_gives_the_same(order, cuts):
-    whole = concept(list(range(40)))
+    whole = sums(list(range(40)))
     bounds = [0, *sorted(cuts), 40]
-    portions = [concept(order[a:b]) for a, b in itertools.pairwise(bounds)]
+    portions = [sums(order[a:b]) for a, b in itertools.pairwise(bounds)]
     added = portions[0]
     for portion in portions[1:]:
         added = added + portion
     assert added.count == 40
     assert np.allclose(added.total, whole.total, atol=1e-12)
     assert np.allclose(added.scatter, whole.scatter, atol=1e-12)
-    assert np.array_equal(added.seen, whole.seen)
     assert np.array_equal(added.sample_keys, whole.sample_keys)
     assert np.array_equal(added.sample, whole.sample)
-    assert added.reduced(3, 2).thumbnails == whole.reduced(3, 2).thumbnails
 
 
 def test_mean_and_scatter():
     rows = FEATURES[:5]
-    assert np.allclose(concept([0, 1, 2, 3, 4]).mean, rows.mean(0))
-    assert np.allclose(concept([0, 1, 2, 3, 4]).scatter, rows.var(0) * 5)
-    assert np.array_equal(concept([3]).scatter, np.zeros(7))
+    assert np.allclose(sums([0, 1, 2, 3, 4]).mean, rows.mean(0))
+    assert np.allclose(sums([0, 1, 2, 3, 4]).scatter, rows.var(0) * 5)
+    assert np.array_equal(sums([3]).scatter, np.zeros(7))
 
 
-def test_what_is_kept_is_bounded_and_counted():
-    kept = concept(list(range(40))).reduced(SAMPLE, 3)
-    assert kept.bytes == {"prototype": 7 * 16 + 8, "keys": (40 + SAMPLE) * 8, "sample": SAMPLE * 7 * 2, "thumbnails": 3}
-    assert sorted(kept.thumbnails) == sorted(KEYS)[:3]
-    assert kept.reduced(4, 3).sample.shape == (4, 7)
+def test_the_sample_is_bounded():
+    whole = sums(list(range(40)))
+    assert whole.sample.shape == (SAMPLE, 7)
+    fewer = whole.with_sample_of(4)
+    assert fewer.sample_keys.tolist() == sorted(KEYS)[:4]
+    assert np.array_equal(fewer.sample, whole.sample[:4])
+    assert fewer.count == 40
+    assert whole.with_sample_of(SAMPLE) is whole
 
 
 @pytest.mark.parametrize(("classes", "expected"), [(0, 10), (1, 10), (100, 10), (101, 9), (1000, 1), (10_000, 1)])

@@ -1,5 +1,6 @@
 """Run folders without runs."""
 
+from protoreplay.experiments.run_config import RunConfig
 from protoreplay.experiments.run_folder import RunFolder
 from protoreplay.metrics.accuracy import Count
 
@@ -9,18 +10,16 @@ def fake_run(path, method, seed, accuracies, settings=None, finished=True, kept=
     folder = RunFolder(path)
     with folder.locked():
         protocol = config.pop("protocol", "split-digits")
-        folder.start(
-            {
-                "protocol": {"name": protocol, "settings": {"shots": 10}},
-                "method": {"name": method, "settings": settings or {}},
-                "seed": seed,
-                "evaluation": "test",
-                "known_classes": [task + 1 for task in range(len(accuracies))],
-                "versions": {"protoreplay": "0", "python": "3"},
-                **config,
-            },
-            [],
-        )
+        said = {
+            "protocol": {"name": protocol, "settings": {"shots": 10}},
+            "method": {"name": method, "settings": settings or {}},
+            "seed": seed,
+            "evaluation": "test",
+            "known_classes": [task + 1 for task in range(len(accuracies))],
+            "versions": {"protoreplay": "0", "python": "3"},
+            **config,
+        }
+        folder.start(RunConfig(**said), [])
         rows = [Count(i, j, 100, value) for i, value in enumerate(accuracies, 1) for j in range(1, i + 1)]
         folder.write_counts(rows if finished else rows[:-1])
         ledger = [

@@ -7,7 +7,7 @@ import pytest
 
 from protoreplay import cli
 from protoreplay.analysis import latent
-from protoreplay.analysis.kept_runs import find
+from protoreplay.analysis.kept_runs import find_kept_runs
 from protoreplay.core.errors import UserError
 from protoreplay.experiments.grid import execute_grid
 from protoreplay.experiments.spec import resolve_grid
@@ -29,7 +29,7 @@ def rows(path):
 
 
 def test_every_analysis_is_a_figure_its_numbers_and_a_part_of_the_page(kept, tmp_path):
-    written = analyses.write(find(kept, "vpr"), tmp_path / "out", "lite0@32")
+    written = analyses.write_analysis_page(find_kept_runs(kept, "vpr"), tmp_path / "out", "lite0@32")
     expected = {f"{name}.{ending}" for name in NAMES for ending in ("png", "pdf", "csv")}
     assert {path.name for path in written} == expected | {"analysis.html", "seeds.csv"}
     assert all(path.stat().st_size for path in written)
@@ -38,9 +38,9 @@ def test_every_analysis_is_a_figure_its_numbers_and_a_part_of_the_page(kept, tmp
     assert "Inside vpr on split-digits" in page
     seeds = rows(tmp_path / "out/seeds.csv")
     assert [row["seed"] for row in seeds] == ["0", "1", "mean"]
-    run = find(kept, "vpr")[0]
+    run = find_kept_runs(kept, "vpr")[0]
     axes = latent.principal_axes(run.snapshots[0].images, 3)
-    place = axes.project(latent.paths(run.snapshots)[0].means)[-1]
+    place = axes.project(latent.prototype_paths(run.snapshots)[0].means)[-1]
     last = next(row for row in rows(tmp_path / "out/motion.csv") if (row["class"], row["task"]) == ("0", "4"))
     assert [float(last[f"axis_{n}"]) for n in (1, 2, 3)] == pytest.approx(place.tolist())
     assert {row["task"] for row in rows(tmp_path / "out/maps.csv")} == {"1", "3", "4"}
@@ -69,7 +69,7 @@ def test_what_cannot_be_analysed_is_said_in_one_line(kept, tmp_path, monkeypatch
         assert error.count("\n") == 1
     assert not (tmp_path / "out").exists()
     with pytest.raises(UserError, match="unknown method 'vpr-paper' among the runs"):
-        find(kept, "vpr-paper")
+        find_kept_runs(kept, "vpr-paper")
 
 
 def test_several_settings_of_a_method_are_not_mixed(kept, tmp_path):
@@ -78,7 +78,7 @@ def test_several_settings_of_a_method_are_not_mixed(kept, tmp_path):
             resolve_grid("split-digits", ["vpr"], [0], {**QUICK, "tasks": 1, "ridge": ridge}, keep=True), tmp_path
         )
     with pytest.raises(UserError, match="holds vpr with several settings or protocols"):
-        find(tmp_path, "vpr")
+        find_kept_runs(tmp_path, "vpr")
 
 
 def test_a_damaged_file_is_named(kept, tmp_path):
@@ -86,4 +86,4 @@ def test_a_damaged_file_is_named(kept, tmp_path):
     broken = next((tmp_path / "copy").rglob("task-002.safetensors"))
     broken.write_bytes(broken.read_bytes()[:50])
     with pytest.raises(UserError, match=r"task-002.safetensors is damaged"):
-        find(tmp_path / "copy", "vpr")
+        find_kept_runs(tmp_path / "copy", "vpr")

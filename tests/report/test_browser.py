@@ -4,7 +4,7 @@ import pytest
 
 from protoreplay.analysis.results import collect
 from protoreplay.report import figures
-from protoreplay.report.page import write_page
+from protoreplay.report.results_page import write_results_page
 from tests.report.fakes import many_runs
 
 DRAWN = """
@@ -32,7 +32,7 @@ def pages(tmp_path_factory):
         root = tmp_path_factory.mktemp(f"runs-{methods}")
         many_runs(root, methods)
         made[methods] = root / "report.html"
-        write_page(*collect(root), made[methods])
+        write_results_page(*collect(root), made[methods])
     return made
 
 

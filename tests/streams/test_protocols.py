@@ -1,5 +1,6 @@
 import dataclasses
 import hashlib
+import sys
 
 import numpy as np
 import pytest
@@ -11,9 +12,10 @@ from PIL import Image
 from protoreplay import evaluate, make_method, make_stream
 from protoreplay.core.errors import UserError
 from protoreplay.data import digits
+from protoreplay.data.catalog import DATASETS
 from protoreplay.data.images import ImageSet
 from protoreplay.methods.registry import METHODS
-from protoreplay.streams.protocols import PROTOCOLS
+from protoreplay.streams.protocols import PROTOCOLS, get_protocol
 from protoreplay.streams.stream import Task
 
 
@@ -212,6 +214,76 @@ def test_a_folder_of_photos_is_a_stream(tmp_path, kind):
     assert (method.predict(images) == labels).all()
     with pytest.raises(UserError, match="9 shots of class 'blue' are asked for: it has 4 training images"):
         make_stream(f"{kind}:{tmp_path}", shots=9)
+
+
+ARRAYS = """
+import torch
+from protoreplay.data.images import Dataset, ImageSet
+from protoreplay.streams.protocols import PermutedSettings, Protocol
+
+def wide():
+    "Three classes of 6 x 12 pixels."
+    labels = torch.arange(3).repeat(5)
+    images = (labels * 80).to(torch.uint8)[:, None, None, None].expand(-1, 1, 6, 12).contiguous()
+    return Dataset("wide", ImageSet(images, labels, ("a", "b", "c")), ImageSet(images, labels, ("a", "b", "c")))
+
+MIXED = Protocol("mixed", "mixed", "digits", 0, PermutedSettings(image_size=8, tasks=2, shots=3))
+"""
+
+
+@pytest.fixture
+def arrays(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    (tmp_path / "arrays.py").write_text(ARRAYS)
+
+
+def test_a_dataset_by_name_is_a_stream_at_its_own_size():
+    stream = make_stream("split:digits", shots=3)
+    assert [task.classes for task in stream] == [(0, 1), *[(c,) for c in range(2, 10)]]
+    assert stream.image_shape == (1, 8, 8)
+    assert get_protocol("split:digits").summary == get_protocol("permuted:digits").summary
+    permuted = make_stream("permuted:digits", shots=3, tasks=2)
+    assert permuted.known_classes() == [10, 10]
+    assert get_protocol("permuted:digits").method_settings["budget_per"] == "class"
+
+
+@pytest.mark.usefixtures("arrays")
+def test_arrays_in_a_file_are_a_stream_also_where_they_are_not_square():
+    stream = make_stream("split:arrays.py:wide", shots=2)
+    assert stream.image_shape == (1, 12, 12)
+    assert stream.task(1).images.shape == (4, 1, 12, 12)
+    assert stream.test_set(2)[0].unique().tolist() == [160]
+    everything = make_stream("permuted:arrays.py:wide", shots="all", tasks=2)
+    assert everything.task(1).images.shape == (15, 1, 12, 12)
+    with pytest.raises(UserError, match="6 shots of class 'a' are asked for: it has 5 training images"):
+        make_stream("split:arrays.py:wide", shots=6)
+    assert make_stream("split:arrays.py:wide", shots=2, image_size=6).task(1).images.shape == (4, 1, 6, 6)
+
+
+@pytest.mark.usefixtures("arrays")
+def test_a_protocol_in_a_file_has_the_name_it_was_asked_for_by():
+    protocol = get_protocol("arrays.py:MIXED")
+    assert (protocol.name, protocol.data) == ("arrays.py:MIXED", "digits")
+    assert len(make_stream("arrays.py:MIXED")) == 2
+    assert protocol.outline() == ("2", "all in each", "3")
+    assert get_protocol("split:digits").outline() == ("all", "2, then 1", "10")
+
+
+def test_a_dataset_registered_in_a_session_is_a_stream():
+    DATASETS.register("my-digits", digits.load)
+    try:
+        assert make_stream("split:my-digits", 1, shots=3).shots() == make_stream("split-digits", 1, shots=3).shots()
+    finally:
+        DATASETS.unregister("my-digits")
+    with pytest.raises(UserError, match="my-digits is not a folder: give one with a sub-folder of photos per class"):
+        make_stream("split:my-digits")
+
+
+@pytest.mark.parametrize("name", ["split:", "splits", "digits", "splits:digits", ":"])
+def test_an_unknown_protocol_is_one_line_with_all_forms(name):
+    with pytest.raises(UserError, match=rf"unknown protocol '{name}'.*split:DATA, permuted:DATA, FILE\.py:NAME"):
+        get_protocol(name)
 
 
 def guarded(stream, seed):

@@ -9,7 +9,7 @@ from protoreplay.methods import registry
 from protoreplay.streams import protocols
 from protoreplay.streams.protocols import Protocol
 
-METHODS = ("vpr", "vpr-paper")
+ABLATED_METHODS = ("vpr", "vpr-paper")
 
 
 @dataclass(frozen=True)
@@ -60,20 +60,20 @@ ABLATIONS: tuple[Ablation, ...] = (
 
 
 @dataclass(frozen=True)
-class Planned:
+class PlannedAblation:
     """An ablation on a protocol and its runs, one a seed."""
 
     ablation: Ablation
     specs: list[RunSpec]
 
 
-def plan(
+def plan_ablations(
     protocol: str,
     names: Sequence[str],
     seeds: list[int],
     overrides: Mapping[str, Any],
     device: str = "cpu",
-) -> list[Planned]:
+) -> list[PlannedAblation]:
     """The runs of all ablations of the methods `names`, each method's full form first.
 
     Left out are ablations for other kinds of protocols, and those that on this protocol change nothing. `overrides`
@@ -81,7 +81,7 @@ def plan(
     """
     chosen = protocols.get_protocol(protocol)
     resolve_grid(protocol, list(names), seeds, overrides, device=device)  # the errors of what applies to all
-    planned: list[Planned] = []
+    planned: list[PlannedAblation] = []
     for ablation in ABLATIONS:
         if ablation.method not in names or ablation.kind not in ("any", chosen.kind):
             continue
@@ -89,7 +89,7 @@ def plan(
         specs = resolve_grid(protocol, [ablation.method], seeds, settings, device=device)
         known = (one.specs[0].method_settings for one in planned if one.ablation.method == ablation.method)
         if specs[0].method_settings not in known:
-            planned.append(Planned(ablation, specs))
+            planned.append(PlannedAblation(ablation, specs))
     return planned
 
 

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from protoreplay.analysis.results import Group
-from protoreplay.metrics.intervals import Comparison, paired
+from protoreplay.metrics.intervals import PairedComparison, paired_t_test
 
 PROTOCOL = "split-cifar10"
-KNOWN_CLASSES = list(range(2, 11))
+KNOWN_CLASSES = tuple(range(2, 11))
 PUBLISHED: Mapping[str, Any] = {"shots": 10, "epochs": 50}
 PAPER: Mapping[str, Any] = {
     "dim": 500,
@@ -88,7 +88,7 @@ CLAIMS: tuple[Claim, ...] = (
 )
 
 
-def measured(groups: Sequence[Group]) -> bool:
+def any_measured(groups: Sequence[Group]) -> bool:
     """Whether the runs say something of any claim."""
     eligible = [group for group in groups if _eligible(group)]
     return any(_measure(claim, eligible) for claim in CLAIMS)
@@ -99,7 +99,7 @@ class JudgedClaim:
     """A claim, what the runs measure of it (None where they lack it), and the verdict."""
 
     claim: Claim
-    ours: Comparison | None
+    ours: PairedComparison | None
     verdict: str
 
 
@@ -112,26 +112,26 @@ def judge(groups: Sequence[Group], claims: Sequence[Claim] = CLAIMS) -> list[Jud
 
 def _eligible(group: Group) -> bool:
     config = group.results[0].config
-    settings = {**config["protocol"]["settings"], **config["method"]["settings"]}
+    settings = {**config.protocol.settings, **config.method.settings}
     return (
         group.protocol == PROTOCOL
-        and config["evaluation"] == "test"
-        and config["known_classes"] == KNOWN_CLASSES
+        and config.evaluation == "test"
+        and config.known_classes == KNOWN_CLASSES
         and all(settings.get(key, value) == value for key, value in PUBLISHED.items())
     )
 
 
-def _measure(claim: Claim, groups: Sequence[Group]) -> Comparison | None:
+def _measure(claim: Claim, groups: Sequence[Group]) -> PairedComparison | None:
     """The claim's quantity over seeds, None where the runs lack it; of several candidates that with most seeds."""
     if claim.missing:
         return None
     found = []
-    for first in _variants(groups, claim.first, claim.change):
+    for first in _with_papers_settings(groups, claim.first, claim.change):
         if claim.quantity == "above chance":
             chance = first.chance()[-1]
             found.append([value - chance for value in first.values["final"].values()])
             continue
-        for second in _variants(groups, claim.second, {}):
+        for second in _with_papers_settings(groups, claim.second, {}):
             if claim.first == claim.second and not _same_but(first, second, claim.change):
                 continue
             key = "avg" if claim.quantity == "avg" else "kept_numbers"
@@ -139,16 +139,16 @@ def _measure(claim: Claim, groups: Sequence[Group]) -> Comparison | None:
             pairs = [(ours[seed], theirs[seed]) for seed in sorted(ours.keys() & theirs.keys())]
             found.append([a - b if key == "avg" else 100 * (1 - a / b) for a, b in pairs])
     best = max(found, key=len, default=[])
-    return paired(best) if best else None
+    return paired_t_test(best) if best else None
 
 
-def _variants(groups: Sequence[Group], name: str, change: Mapping[str, Any]) -> list[Group]:
+def _with_papers_settings(groups: Sequence[Group], name: str, change: Mapping[str, Any]) -> list[Group]:
     """The groups of a method with the paper's settings, but for `change`."""
     wanted = {**PAPER, **change} if name == "vpr-paper" else {}
     return [
         group
         for group in groups
-        if group.results[0].config["method"]["name"] == name and wanted.items() <= _settings(group).items()
+        if group.results[0].config.method.name == name and wanted.items() <= _settings(group).items()
     ]
 
 
@@ -158,11 +158,10 @@ def _same_but(first: Group, second: Group, change: Mapping[str, Any]) -> bool:
 
 
 def _settings(group: Group) -> dict[str, Any]:
-    settings: dict[str, Any] = group.results[0].config["method"]["settings"]
-    return settings
+    return group.results[0].config.method.settings
 
 
-def _verdict(claim: Claim, ours: Comparison | None) -> str:
+def _verdict(claim: Claim, ours: PairedComparison | None) -> str:
     if ours is None:
         return "not measured"
     if ours.low is None or ours.high is None:

@@ -16,7 +16,7 @@ SHARES = np.linspace(0, 0.95, 20)
 """Of the dimensions, that are dropped."""
 
 
-class Axes(NamedTuple):
+class PrincipalAxes(NamedTuple):
     """Principal axes: the centre, D, and orthonormal directions, A x D, the widest spread first."""
 
     centre: Floats
@@ -28,14 +28,14 @@ class Axes(NamedTuple):
         return projected
 
 
-def principal_axes(points: NDArray[np.floating], count: int) -> Axes:
+def principal_axes(points: NDArray[np.floating], count: int) -> PrincipalAxes:
     """The first `count` principal axes of points, N x D; each has its largest number positive, so that it is one."""
     if min(points.shape) < count:
         raise UserError(f"{len(points)} points of dimension {points.shape[1]} have no {count} principal axes")
     centre = points.mean(0, dtype=np.float64)
     directions: Floats = np.linalg.svd(points - centre, full_matrices=False)[2][:count]
     largest = np.take_along_axis(directions, np.abs(directions).argmax(1)[:, None], 1)
-    return Axes(centre, directions * np.where(largest < 0, -1, 1))
+    return PrincipalAxes(centre, directions * np.where(largest < 0, -1, 1))
 
 
 def tsne(points: NDArray[np.floating]) -> Floats:
@@ -50,7 +50,7 @@ def tsne(points: NDArray[np.floating]) -> Floats:
     return mapped
 
 
-class Path(NamedTuple):
+class PrototypePath(NamedTuple):
     """Where the prototype of a class was: after which tasks, T, and its means, T x D."""
 
     tasks: list[int]
@@ -62,7 +62,7 @@ class Path(NamedTuple):
         return lengths
 
 
-def paths(snapshots: Sequence[PrototypeSnapshot]) -> dict[int, Path]:
+def prototype_paths(snapshots: Sequence[PrototypeSnapshot]) -> dict[int, PrototypePath]:
     """By class, its prototype's path; of several prototypes of a class, their mean's."""
     found: dict[int, tuple[list[int], list[Floats]]] = {}
     for task, snapshot in enumerate(snapshots, start=1):
@@ -70,10 +70,10 @@ def paths(snapshots: Sequence[PrototypeSnapshot]) -> dict[int, Path]:
             tasks, means = found.setdefault(label, ([], []))
             tasks.append(task)
             means.append(snapshot.mean[snapshot.classes == label].mean(0, dtype=np.float64))
-    return {label: Path(tasks, np.stack(means)) for label, (tasks, means) in sorted(found.items())}
+    return {label: PrototypePath(tasks, np.stack(means)) for label, (tasks, means) in sorted(found.items())}
 
 
-def motion_vectors(found: dict[int, Path]) -> tuple[list[int], Floats]:
+def motion_vectors(found: dict[int, PrototypePath]) -> tuple[list[int], Floats]:
     """The classes whose prototypes have been through a later task, C, and each one's last minus first mean, C x D."""
     moved = [label for label, path in found.items() if len(path.tasks) > 1]
     return moved, np.array([found[label].means[-1] - found[label].means[0] for label in moved])
@@ -118,7 +118,7 @@ def correlation(first: Floats, second: Floats) -> Correlation | None:
     return Correlation(found, (1 + as_large) / (1 + PERMUTATIONS), len(one))
 
 
-class Dropped(NamedTuple):
+class DroppedDimensions(NamedTuple):
     """Accuracy, a fraction, when a share of the dimensions is dropped: the confident ones first, or the others."""
 
     shares: Floats
@@ -126,7 +126,7 @@ class Dropped(NamedTuple):
     unsure_first: Floats
 
 
-def drop_dimensions(snapshot: PrototypeSnapshot) -> Dropped:
+def drop_dimensions(snapshot: PrototypeSnapshot) -> DroppedDimensions:
     """Nearest prototype means of the kept images without the dimensions of lowest, or highest, variance.
 
     A dimension is confident where prototypes' variance is low.
@@ -134,7 +134,7 @@ def drop_dimensions(snapshot: PrototypeSnapshot) -> Dropped:
     order = np.argsort(snapshot.variance.mean(0), kind="stable")
     counts = np.minimum((SHARES * len(order)).astype(int), len(order) - 1)
     kept = [[_accuracy(snapshot, o[count:]) for count in counts] for o in (order, order[::-1])]
-    return Dropped(counts / len(order), *map(np.array, kept))
+    return DroppedDimensions(counts / len(order), *map(np.array, kept))
 
 
 def _accuracy(snapshot: PrototypeSnapshot, dimensions: NDArray[np.int64]) -> float:

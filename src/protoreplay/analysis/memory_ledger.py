@@ -13,7 +13,7 @@ PAPER_REGULARISERS = ("l2", "online-ewc", "si", "mas")
 
 
 @dataclass(frozen=True)
-class Memory:
+class MethodMemory:
     """What one method keeps.
 
     Attributes:
@@ -47,7 +47,7 @@ class Memory:
         return self.growth[-1]
 
 
-def measure(protocol: Protocol, names: list[str]) -> list[Memory]:
+def measure_memory(protocol: Protocol, names: list[str]) -> list[MethodMemory]:
     """Take each method through all tasks of the stream, trained in one pass, and count what it keeps after each.
 
     One pass and not none: what an optimiser carries comes into being with its first step.
@@ -63,7 +63,7 @@ def measure(protocol: Protocol, names: list[str]) -> list[Memory]:
         for task in stream:
             method.learn(task)
             ledgers.append(method.ledger())
-        measured.append(Memory(name, ledgers, _papers_count(name, method)))
+        measured.append(MethodMemory(name, ledgers, _papers_count(name, method)))
     return measured
 
 

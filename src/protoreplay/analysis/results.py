@@ -2,9 +2,8 @@
 
 import functools
 import json
-import os
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,16 +12,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from protoreplay.core.errors import UserError, unknown_name
-from protoreplay.metrics import accuracy as evaluation
+from protoreplay.core.registry import short_names
+from protoreplay.experiments.run_config import RunConfig
+from protoreplay.experiments.run_folder import RunFolder, find_run_folders, seconds_of
+from protoreplay.metrics import accuracy
 from protoreplay.metrics.accuracy import Count
-from protoreplay.metrics.intervals import Summary, bootstrap_interval, summarise
+from protoreplay.metrics.intervals import SeedSummary, bootstrap_interval, summarise
 
 
 @dataclass(frozen=True)
 class Result:
     """One finished run."""
 
-    config: dict[str, Any]
+    config: RunConfig
     counts: list[Count]
     seconds: float
     kept_numbers: int
@@ -35,33 +37,28 @@ class Metric:
 
     Attributes:
         heading: of its column.
-        of: its value, None where it was not measured.
+        of: its value.
         accuracy: whether it is made of accuracies, in percent; those are compared between methods.
         digits: after the point.
     """
 
     heading: str
-    of: Callable[[Result], float | None]
+    of: Callable[[Result], float]
     accuracy: bool = True
     digits: int = 1
 
 
-def _percent(of: Callable[[list[Count]], float | None]) -> Callable[[Result], float | None]:
-    def value(result: Result) -> float | None:
-        fraction = of(result.counts)
-        return None if fraction is None else 100 * fraction
-
-    return value
+def _percent(of: Callable[[list[Count]], float]) -> Callable[[Result], float]:
+    return lambda result: 100 * of(result.counts)
 
 
 METRICS: dict[str, Metric] = {
-    "avg": Metric("avg %", _percent(evaluation.average)),
-    "final": Metric("final %", _percent(evaluation.final)),
-    "forgetting": Metric("forgetting", _percent(evaluation.forgetting)),
-    "backward_transfer": Metric("backward transfer", _percent(evaluation.backward_transfer)),
-    "forward_transfer": Metric("forward transfer", _percent(evaluation.forward_transfer)),
-    "first_task_retention": Metric("first task kept %", _percent(evaluation.first_task_retention)),
-    "performance_drop": Metric("drop", _percent(evaluation.performance_drop)),
+    "avg": Metric("avg %", _percent(accuracy.average_accuracy)),
+    "final": Metric("final %", _percent(accuracy.final_accuracy)),
+    "forgetting": Metric("forgetting", _percent(accuracy.forgetting)),
+    "backward_transfer": Metric("backward transfer", _percent(accuracy.backward_transfer)),
+    "first_task_retention": Metric("first task kept %", _percent(accuracy.first_task_retention)),
+    "performance_drop": Metric("drop", _percent(accuracy.performance_drop)),
     "seconds": Metric("seconds", lambda result: result.seconds, accuracy=False),
     "kept_numbers": Metric("kept numbers", lambda result: result.kept_numbers, accuracy=False, digits=0),
     "kept_bytes": Metric("kept bytes", lambda result: result.kept_bytes, accuracy=False, digits=0),
@@ -78,34 +75,29 @@ class Group:
 
     @functools.cached_property
     def values(self) -> dict[str, dict[int, float]]:
-        """By metric and seed, its value; without the metrics that a run lacks."""
-        found = {key: {r.config["seed"]: metric.of(r) for r in self.results} for key, metric in METRICS.items()}
-        return {
-            key: {seed: value for seed, value in by_seed.items() if value is not None}
-            for key, by_seed in found.items()
-            if None not in by_seed.values()
-        }
+        """By metric and seed, its value."""
+        return {key: {r.config.seed: metric.of(r) for r in self.results} for key, metric in METRICS.items()}
 
     @functools.cached_property
-    def summaries(self) -> dict[str, Summary]:
-        """By metric, its summary over seeds; without the metrics that a run lacks."""
+    def summaries(self) -> dict[str, SeedSummary]:
+        """By metric, its summary over seeds."""
         columns = [list(by_seed.values()) for by_seed in self.values.values()]
         return dict(zip(self.values, summarise(columns), strict=True))
 
     @functools.cached_property
     def accuracy(self) -> "Curve":
         """On everything seen after each task."""
-        return _curve([evaluation.accuracies(result.counts) for result in self.results])
+        return _curve([accuracy.accuracies(result.counts) for result in self.results])
 
     @functools.cached_property
     def first_task(self) -> "Curve":
         """On the first task after each task."""
-        return _curve([evaluation.first_task(result.counts) for result in self.results])
+        return _curve([accuracy.first_task_accuracies(result.counts) for result in self.results])
 
     @functools.cached_property
     def matrix(self) -> NDArray[np.float64]:
         """Tasks x tasks, accuracy in percent on task j after task i, mean over seeds; NaN where j was not learned."""
-        tasks = len(self.results[0].config["known_classes"])
+        tasks = self.results[0].config.tasks
         total = np.full((tasks, tasks), np.nan)
         total[np.tril_indices(tasks)] = 0
         for result in self.results:
@@ -116,7 +108,7 @@ class Group:
 
     def chance(self) -> list[float]:
         """The accuracy in percent of guessing among the classes seen, after each task."""
-        return [100 / known for known in self.results[0].config["known_classes"]]
+        return [100 / known for known in self.results[0].config.known_classes]
 
 
 class Curve(NamedTuple):
@@ -133,7 +125,7 @@ def _curve(fractions: list[list[float]]) -> Curve:
     return Curve(mean, *bootstrap_interval(values)) if len(values) > 1 else Curve(mean, mean, mean)
 
 
-def find(groups: Sequence[Group], label: str) -> list[Group]:
+def groups_labelled(groups: Sequence[Group], label: str) -> list[Group]:
     """The groups with a label, one a protocol; none at all is a `UserError`."""
     found = [group for group in groups if group.label == label]
     if not found:
@@ -143,94 +135,51 @@ def find(groups: Sequence[Group], label: str) -> list[Group]:
 
 def collect(root: Path) -> tuple[list[Group], int]:
     """The finished runs under `root`, and how many more are unfinished. None at all is a `UserError`."""
-    if not root.is_dir():
-        raise UserError(f"{root} is not a folder: give one that `protoreplay bench` or `run` wrote to")
-    results, unfinished = [], 0
-    for folder in sorted(Path(place) for place, _, files in os.walk(root) if "config.json" in files):
-        result = read(folder)
-        if result:
-            results.append(result)
-        else:
-            unfinished += 1
+    found = [read_result(folder) for folder in find_run_folders(root)]
+    results = [result for result in found if result]
+    unfinished = len(found) - len(results)
     if not results:
         raise UserError(f"{root} holds no finished run ({unfinished} unfinished): run `protoreplay bench` first")
     return _group(results), unfinished
 
 
-def read(folder: Path) -> Result | None:
-    """The run in a folder, None where none is finished. Each file is read once: a folder may hold thousands of runs."""
-    config = _parsed(folder / "config.json", _config, "the configuration of a run")
-    counts = _parsed(folder / "counts.csv", _counts, "a table of trained,tested,n,correct")
-    if config is None or counts is None:
+def read_result(folder: RunFolder) -> Result | None:
+    """The run in a folder, None where none is finished. Each file is read once: there may be thousands of runs."""
+    finished = folder.finished_run()
+    if finished is None:
         return None
-    tasks = len(config["known_classes"])
-    if sum(row.tested <= row.trained for row in counts) != tasks * (tasks + 1) // 2:
-        return None
-    events = _parsed(folder / "events.jsonl", _events, "the events of a finished run")
-    if events is None:
-        raise UserError(f"{folder} holds a finished run without its events.jsonl: do the run again or move it away")
-    seconds, kept = events
-    return Result(
-        config=config,
-        counts=counts,
-        seconds=seconds,
-        kept_numbers=sum(item["numbers"] for item in kept),
-        kept_bytes=sum(item["bytes"] for item in kept),
-    )
-
-
-def _parsed(path: Path, parse: Callable[[str], Any], what: str) -> Any:
-    """The content of a file, None where there is none; one that is not what it should be is a `UserError`."""
+    if not folder.has_events():
+        raise UserError(
+            f"{folder.path} holds a finished run without its events.jsonl: do the run again or move it away"
+        )
+    events = folder.events()
     try:
-        return parse(path.read_text())
-    except FileNotFoundError:
-        return None
-    except (ValueError, TypeError, KeyError, IndexError):
-        raise UserError(f"{path} is not {what}") from None
-
-
-def _config(text: str) -> dict[str, Any]:
-    config: dict[str, Any] = json.loads(text)
-    _names(config), _settings(config), config["seed"], config["versions"], len(config["known_classes"])
-    return config
-
-
-def _counts(text: str) -> list[Count]:
-    header, *lines = text.splitlines()
-    if tuple(header.split(",")) != Count._fields:
-        raise ValueError(header)
-    return [Count(*map(int, line.split(","))) for line in lines]
-
-
-def _events(text: str) -> tuple[float, list[dict[str, Any]]]:
-    """Seconds of learning and testing, and what was kept after the last task; a line cut off by a kill is left out."""
-    events = [json.loads(line) for line in text.splitlines(keepends=True) if line.endswith("\n")]
-    return sum(event["learn_seconds"] + event["test_seconds"] for event in events), events[-1]["kept"]
+        seconds, kept = seconds_of(events), events[-1]["kept"]
+        numbers, size = (sum(item[key] for item in kept) for key in ("numbers", "bytes"))
+    except (TypeError, KeyError, IndexError):
+        raise UserError(f"{folder.path / 'events.jsonl'} is not the events of a finished run") from None
+    return Result(*finished, seconds=seconds, kept_numbers=numbers, kept_bytes=size)
 
 
 def _group(results: list[Result]) -> list[Group]:
     """Groups in the order of their average accuracy; where a method occurs more than once, its label says how."""
     groups: dict[str, list[Result]] = {}
     for result in results:
-        identity = {key: value for key, value in result.config.items() if key not in ("seed", "versions")}
-        groups.setdefault(json.dumps(identity, sort_keys=True), []).append(result)
+        groups.setdefault(json.dumps(result.config.without_seed(), sort_keys=True), []).append(result)
     families: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for members in groups.values():
         config = members[0].config
-        families.setdefault(_names(config), []).append(_settings(config))
+        families.setdefault((config.protocol.name, config.method.name), []).append(_settings(config))
     usual = {names: _usual(family) for names, family in families.items()}
+    short = short_names(dict.fromkeys(method for _, method in families))
     labelled = []
     for members in groups.values():
-        protocol, method = names = _names(members[0].config)
-        own = _settings(members[0].config)
-        differing = [f"{key}={own[key]}" for key in own if usual[names].get(key, ...) != own[key]]
-        label = " ".join([method, *differing])
-        labelled.append(Group(protocol, label, sorted(members, key=lambda result: result.config["seed"])))
+        config = members[0].config
+        common, own = usual[config.protocol.name, config.method.name], _settings(config)
+        differing = [f"{key}={own[key]}" for key in own if common.get(key, ...) != own[key]]
+        label = " ".join([short[config.method.name], *differing])
+        labelled.append(Group(config.protocol.name, label, sorted(members, key=lambda result: result.config.seed)))
     return sorted(labelled, key=lambda group: (group.protocol, -group.summaries["avg"].mean))
-
-
-def _names(config: Mapping[str, Any]) -> tuple[str, str]:
-    return config["protocol"]["name"], config["method"]["name"]
 
 
 def _usual(family: list[dict[str, Any]]) -> dict[str, Any]:
@@ -244,5 +193,5 @@ def _usual(family: list[dict[str, Any]]) -> dict[str, Any]:
     return usual
 
 
-def _settings(config: Mapping[str, Any]) -> dict[str, Any]:
-    return {**config["protocol"]["settings"], **config["method"]["settings"], "evaluation": config["evaluation"]}
+def _settings(config: RunConfig) -> dict[str, Any]:
+    return {**config.protocol.settings, **config.method.settings, "evaluation": config.evaluation}

@@ -17,7 +17,7 @@ ENCODER = "lite0"
 
 def class_features(stream: Stream, classes: Sequence[int], name: str = ENCODER) -> NDArray[np.float64]:
     """For each class, the mean features, C x D, of its first test images by the encoder called `name`."""
-    network, means = pretrained.get(name), []
+    network, means = pretrained.open_encoder(name), []
     for label in classes:
         position = next(number for number, plan in enumerate(stream.plans, start=1) if label in plan.classes)
         images, labels = stream.test_set(position)

@@ -1,19 +1,23 @@
 """Options that several commands have, and how their texts are read; heavy parts are imported when needed."""
 
-import sys
-from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from protoreplay.core.errors import UserError
+from protoreplay.core.errors import UserError, known_name
 
 if TYPE_CHECKING:
-    from protoreplay.experiments.grid import Engine, RunsFailedError
+    from protoreplay.experiments.grid import Engine
 
 ProtocolName = Annotated[str, typer.Argument(metavar="PROTOCOL", help="A name of `protoreplay protocols`.")]
+OneMethod = Annotated[
+    str, typer.Option("--method", metavar="NAME", help="A name of `protoreplay methods`, or your own: FILE.py:NAME.")
+]
+MethodNames = Annotated[
+    str, typer.Option("--methods", metavar="A,B", help="Names separated by commas, or `all`; your own: FILE.py:NAME.")
+]
 Overrides = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="A setting of the protocol or the method; may be given often."),
@@ -42,14 +46,7 @@ GpusPerRun = Annotated[float, typer.Option(min=0, help="Of the Ray cluster.")]
 RunsFolder = Annotated[Path, typer.Argument(metavar="DIR", help="A folder of runs.")]
 
 
-def print_columns(rows: Sequence[tuple[str, ...]]) -> None:
-    """Print rows, aligned."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
-
-
-def parse(overrides: list[str] | None, option: str = "--set", form: str = "KEY=VALUE") -> dict[str, str]:
+def parse_pairs(overrides: list[str] | None, option: str = "--set", form: str = "KEY=VALUE") -> dict[str, str]:
     """`["tau=2", ...]` as a mapping."""
     parsed = {}
     for item in overrides or []:
@@ -72,40 +69,25 @@ def pick_engine(
     name: str, jobs: int, device: str = "cpu", address: str | None = None, cpus: float = 1.0, gpus: float = 0.0
 ) -> "Engine":
     """Who does the runs of a grid; a `UserError` for what this machine cannot do."""
-    from protoreplay.core.errors import unknown_name
-
-    if name == "ray":
+    if known_name("engine", name, ["local", "ray"]) == "ray":
         from protoreplay.experiments.ray_cluster import Cluster
 
         return Cluster(address, jobs, cpus, gpus)
-    if name != "local":
-        raise unknown_name("engine", name, ["local", "ray"])
     if address or cpus != 1.0 or gpus:
         raise UserError("--address, --cpus-per-run and --gpus-per-run are of --engine ray")
-    from protoreplay.core import devices
+    from protoreplay.core.devices import pick_device
     from protoreplay.experiments.grid import in_this_process
     from protoreplay.experiments.workers import in_workers
 
-    devices.pick(device)
+    pick_device(device)
     return in_this_process if jobs == 1 else partial(in_workers, jobs=jobs)
 
 
 def pick_log(name: str | None) -> str | None:
     """A log's name; a `UserError` for one that is not known."""
-    from protoreplay.core.errors import unknown_name
     from protoreplay.experiments.run import LOGS
 
-    if name is not None and name not in LOGS:
-        raise unknown_name("log", name, list(LOGS))
-    return name
-
-
-def fail(error: "RunsFailedError") -> NoReturn:
-    """Name the runs that failed, and end."""
-    for failure in error.failures:
-        print(f"protoreplay: {failure.spec.name} failed: {failure.error}", file=sys.stderr)
-    print(f"protoreplay: {error}", file=sys.stderr)
-    raise typer.Exit(1)
+    return None if name is None else known_name("log", name, LOGS)
 
 
 def method_names(text: str) -> list[str]:
@@ -118,8 +100,11 @@ def method_names(text: str) -> list[str]:
 
 def pick_evaluation(value: str) -> Any:
     """`test` or `validation`; anything else is a `UserError`."""
-    from protoreplay.core.errors import unknown_name
+    return known_name("--eval", value, ["test", "validation"])
 
-    if value not in ("test", "validation"):
-        raise unknown_name("--eval", value, ["test", "validation"])
-    return value
+
+def runs_folder(protocol: str, *kind: str) -> Path:
+    """Where runs on a protocol go if no folder is given: `runs/PROTOCOL`, or `runs/KIND/PROTOCOL`."""
+    from protoreplay.experiments.spec import file_name
+
+    return Path("runs", *kind, file_name(protocol))

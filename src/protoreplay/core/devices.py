@@ -2,22 +2,20 @@
 
 import torch
 
-from protoreplay.core.errors import UserError, unknown_name
+from protoreplay.core.errors import UserError, known_name
 
 DEVICES = ("cpu", "cuda", "mps", "auto")
 
 
-def check(name: str) -> str:
+def check_device(name: str) -> str:
     """`name`, or a `UserError` if it is none of `DEVICES`."""
-    if name not in DEVICES:
-        raise unknown_name("device", name, list(DEVICES))
-    return name
+    return known_name("device", name, DEVICES)
 
 
-def pick(name: str) -> str:
+def pick_device(name: str) -> str:
     """The device called `name`; `auto` is the fastest of this machine. One that is not there is a `UserError`."""
     there = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
-    if check(name) == "auto":
+    if check_device(name) == "auto":
         return next(device for device, present in there.items() if present)
     if not there[name]:
         present = ", ".join(device for device in there if there[device])

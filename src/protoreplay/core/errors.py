@@ -14,3 +14,17 @@ def unknown_name(what: str, name: str, known: Iterable[str], where: str = "", fo
     near = difflib.get_close_matches(name, names, n=1)
     hint = f" (did you mean {near[0]}?)" if near else ""
     return UserError(f"unknown {what} '{name}'{where}{hint}; known: {', '.join([*names, *forms])}")
+
+
+def in_one_line(error: BaseException) -> str:
+    """What went wrong, for people: a `UserError` says it itself, of others the kind is told too."""
+    text = str(error) if isinstance(error, UserError) else f"{type(error).__name__}: {error}"
+    return " ".join(text.split())
+
+
+def known_name(what: str, name: str, known: Iterable[str], where: str = "") -> str:
+    """`name` if it is one of `known`; the error of `unknown_name` is raised if it is not."""
+    names = list(known)
+    if name not in names:
+        raise unknown_name(what, name, names, where)
+    return name

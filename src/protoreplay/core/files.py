@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all."""
+"""Files that are written whole or not at all, and what a folder shows."""
 
 import os
 from pathlib import Path
@@ -19,3 +19,8 @@ def move_into_place(temporary: Path, path: Path) -> None:
     with temporary.open("rb+") as file:
         os.fsync(file.fileno())
     temporary.replace(path)
+
+
+def visible_entries(folder: Path) -> list[Path]:
+    """The files and folders in a folder that are not hidden, in the order of their names."""
+    return sorted((entry for entry in folder.iterdir() if not entry.name.startswith(".")), key=lambda e: e.name)

@@ -22,20 +22,20 @@ Member = tuple[str, Callable[[], bytes]]
 _BROKEN = (tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, NotImplementedError, ValueError)
 
 
-def members(path: Path) -> Iterator[Member]:
+def archive_members(path: Path) -> Iterator[Member]:
     """The files of a folder (down to the third level) or of an archive, one after the other.
 
     A `UserError` if it cannot be read, or holds what no dataset holds: a link, a device, a path that leads out of it,
     a member beyond all size. That a bad member comes last is no harm: what was read before is only in memory.
     """
     opened = _of_folder if path.is_dir() else _of_zip if zipfile.is_zipfile(path) else _of_tar
-    with _one_line_errors(path):
+    with _archive_errors(path):
         for name, content in opened(path):
-            yield name, _one_line_errors(path)(content)
+            yield name, _archive_errors(path)(content)
 
 
 @contextlib.contextmanager
-def _one_line_errors(path: Path) -> Iterator[None]:
+def _archive_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except _BROKEN as error:
@@ -45,9 +45,9 @@ def _one_line_errors(path: Path) -> Iterator[None]:
         raise UserError(f"{path} cannot be read: {error.strerror or error}") from None
 
 
-def read(path: Path, wanted: Collection[str]) -> dict[str, bytes]:
+def read_members(path: Path, wanted: Collection[str]) -> dict[str, bytes]:
     """The content of the members called `wanted`: a `UserError` if one is missing."""
-    found = {name: content() for name, content in members(path) if name in wanted}
+    found = {name: content() for name, content in archive_members(path) if name in wanted}
     if missing := sorted(set(wanted) - found.keys()):
         raise UserError(f"{path} has no {missing[0]}")
     return found
@@ -79,7 +79,7 @@ def _of_zip(path: Path) -> Iterator[Member]:
             if member.is_dir():
                 continue
             kind = stat.S_IFMT(member.external_attr >> 16)
-            name = _checked(member.filename, member.file_size, kind in (0, stat.S_IFREG))
+            name = _safe_name(member.filename, member.file_size, kind in (0, stat.S_IFREG))
             if member.flag_bits & 1:
                 raise UserError(f"{path} is encrypted: unpack it and import the folder")
             yield name, lambda member=member: archive.read(member)  # type: ignore[misc]
@@ -101,11 +101,11 @@ def _of_tar(path: Path) -> Iterator[Member]:
         for member in archive:
             if member.isdir():
                 continue
-            name = _checked(member.name, member.size, member.isreg())
-            yield name, lambda member=member: _content(archive, member)  # type: ignore[misc]
+            name = _safe_name(member.name, member.size, member.isreg())
+            yield name, lambda member=member: _tar_content(archive, member)  # type: ignore[misc]
 
 
-def _content(archive: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
+def _tar_content(archive: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
     file = archive.extractfile(member)
     content = file.read() if file else b""
     if len(content) != member.size:
@@ -113,7 +113,7 @@ def _content(archive: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
     return content
 
 
-def _checked(name: str, size: int, is_regular: bool) -> str:
+def _safe_name(name: str, size: int, is_regular: bool) -> str:
     path = PureWindowsPath(name)  # knows both kinds of slashes, and drives
     if path.anchor or ".." in path.parts or not path.parts:
         raise UserError(f"the archive is refused: its member {name} leads out of it")

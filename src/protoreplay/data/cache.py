@@ -11,7 +11,6 @@ import contextlib
 import functools
 import hashlib
 import json
-import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
@@ -19,28 +18,22 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import filelock
-import platformdirs
 import safetensors
 import safetensors.torch
 from torch import Tensor
 
 from protoreplay.core.errors import UserError
 from protoreplay.core.files import move_into_place
+from protoreplay.core.locks import held_lock
+from protoreplay.core.places import data_folder
 from protoreplay.data.images import Dataset, ImageSet
 
 FORMAT = 1
 """Raised when files written before can no longer be read."""
 
 
-def folder() -> Path:
-    """Where the files are: `PROTOREPLAY_DATA` if it is set, the cache folder of this user otherwise."""
-    chosen = os.environ.get("PROTOREPLAY_DATA")
-    return Path(chosen).expanduser().absolute() if chosen else platformdirs.user_cache_path("protoreplay") / "data"
-
-
 @dataclass(frozen=True)
-class Content:
+class DatasetContent:
     """What a file holds.
 
     Attributes:
@@ -57,7 +50,7 @@ class Content:
 
 
 @dataclass(frozen=True)
-class CacheFile:
+class DatasetFile:
     """The place of one dataset.
 
     Attributes:
@@ -71,35 +64,35 @@ class CacheFile:
     @property
     def path(self) -> Path:
         """Where the file is, or would be."""
-        return folder() / f"{self.name}.safetensors"
+        return data_folder() / f"{self.name}.safetensors"
 
     def dataset(self, size: int | None = None) -> Dataset:
         """The dataset, opened once per process and path; `size` where images are kept at several."""
         return _dataset(self.path, self.name, self.remedy, "" if size is None else f"_{size}")
 
-    def read(self) -> Content:
+    def read(self) -> DatasetContent:
         """Open the file: a `UserError` if it is not there, or is not a file of this format."""
         return _read(self.path, self.name, self.remedy)
 
-    def verify(self) -> Content:
+    def verify(self) -> DatasetContent:
         """Read every byte: a `UserError` if one is not as it was written."""
         content = self.read()
         for key in sorted(content.tensors.keys() | content.digests.keys()):
-            if key not in content.tensors or digest(content.tensors[key].numpy().data) != content.digests.get(key):
+            if key not in content.tensors or sha256_hex(content.tensors[key].numpy().data) != content.digests.get(key):
                 raise _damaged(self.path, f"wrong bytes in {key}", self.remedy)
         return content
 
-    def store(self, content: Content, work: Path) -> None:
+    def store(self, content: DatasetContent, work: Path) -> None:
         """Replace the file by `content`, whole or not at all; `work` is what `locked` gave."""
         about = {
             "format": FORMAT,
             "classes": content.classes,
             "source": content.source,
-            "sha256": {key: digest(tensor.numpy().data) for key, tensor in content.tensors.items()},
+            "sha256": {key: sha256_hex(tensor.numpy().data) for key, tensor in content.tensors.items()},
         }
         text = json.dumps(about)
         # One entry, because safetensors writes several in any order: the same content shall give the same file.
-        metadata = {"protoreplay": f"{digest(text.encode())} {text}"}
+        metadata = {"protoreplay": f"{sha256_hex(text.encode())} {text}"}
         fresh = work / self.path.name
         # safetensors makes files that nobody else may read: give it the permissions of any other new file.
         fresh.touch()
@@ -120,13 +113,7 @@ class CacheFile:
         place = self.path.parent
         try:
             place.mkdir(parents=True, exist_ok=True)
-            lock = filelock.FileLock(place / f".{self.name}.lock")
-            try:
-                held = lock.acquire(timeout=0)
-            except filelock.Timeout:
-                say(f"another process is at work on {self.name}: waiting for it")
-                held = lock.acquire()
-            with held:
+            with held_lock(place / f".{self.name}.lock", say, f"another process is at work on {self.name}"):
                 for leftover in place.glob(f".{self.name}.*.tmp"):
                     shutil.rmtree(leftover)
                 with tempfile.TemporaryDirectory(prefix=f".{self.name}.", suffix=".tmp", dir=place) as work:
@@ -138,7 +125,7 @@ class CacheFile:
             ) from None
 
 
-def digest(content: bytes | memoryview) -> str:
+def sha256_hex(content: bytes | memoryview) -> str:
     """SHA-256 of bytes, or of an array's bytes in C order."""
     return hashlib.sha256(content).hexdigest()
 
@@ -158,17 +145,17 @@ def _dataset(path: Path, name: str, remedy: str, suffix: str) -> Dataset:
     return Dataset(name, train, test)
 
 
-def _read(path: Path, name: str, remedy: str) -> Content:
+def _read(path: Path, name: str, remedy: str) -> DatasetContent:
     try:
         with safetensors.safe_open(path, framework="pt") as file:
             expected, _, text = (file.metadata() or {})["protoreplay"].partition(" ")
-            if digest(text.encode()) != expected:
+            if sha256_hex(text.encode()) != expected:
                 raise _damaged(path, "wrong bytes in its description", remedy)
             about: dict[str, Any] = json.loads(text)
             if about["format"] != FORMAT:
                 raise UserError(f"{path} is of another version of protoreplay: `{remedy}` replaces it")
             tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
-        return Content(tensors, tuple(map(str, about["classes"])), str(about["source"]), dict(about["sha256"]))
+        return DatasetContent(tensors, tuple(map(str, about["classes"])), str(about["source"]), dict(about["sha256"]))
     except FileNotFoundError:
         raise UserError(f"{name} is not on this machine: get it with `{remedy}`") from None
     except safetensors.SafetensorError as error:

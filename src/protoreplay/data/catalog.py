@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from protoreplay.core.errors import UserError
-from protoreplay.core.item_progress import ItemProgress
+from protoreplay.core.errors import UserError, in_one_line
 from protoreplay.core.registry import Registry, is_in_file
+from protoreplay.core.terminal import ItemProgress
 from protoreplay.data import cifar10, digits, mini_imagenet, mnist, photo_folder
-from protoreplay.data.cache import CacheFile, Content
+from protoreplay.data.cache import DatasetContent, DatasetFile
 from protoreplay.data.images import Dataset
-from protoreplay.data.sources import Source
+from protoreplay.data.sources import DownloadSource
 
 
 @dataclass(frozen=True)
@@ -26,19 +26,19 @@ class DatasetEntry:
         file: its place in the cache; none where it needs no file.
         classes: the class names of what `sources` give.
         sources: where it can be got, in the order in which they are tried.
-        import_from: reads a copy at hand into the cache.
+        import_copy: reads a copy at hand into the cache.
     """
 
     name: str
     summary: str
     load: Callable[[int], Dataset]
-    file: CacheFile | None = None
+    file: DatasetFile | None = None
     classes: tuple[str, ...] = ()
-    sources: tuple[Source, ...] = ()
-    import_from: Callable[[Path, ItemProgress], None] | None = None
+    sources: tuple[DownloadSource, ...] = ()
+    import_copy: Callable[[Path, ItemProgress], None] | None = None
 
 
-def _entry(thing: Any, name: str) -> DatasetEntry:
+def _as_dataset_entry(thing: Any, name: str) -> DatasetEntry:
     """A dataset, or a function without arguments that gives one, becomes an entry."""
     if isinstance(thing, Dataset):
         return DatasetEntry(name, thing.name, lambda size: thing)
@@ -46,12 +46,17 @@ def _entry(thing: Any, name: str) -> DatasetEntry:
         return thing
     if not callable(thing):
         raise UserError(f"{name} is no dataset: give a protoreplay.data.images.Dataset, or a function that returns one")
-    opened = functools.cache(lambda: _opened(thing, name))
-    return DatasetEntry(name, " ".join((thing.__doc__ or name).split()), lambda size: opened())
+    made = functools.cache(lambda: _made(thing, name))
+    return DatasetEntry(name, " ".join((thing.__doc__ or name).split()), lambda size: made())
 
 
-def _opened(make: Callable[[], Any], name: str) -> Dataset:
-    dataset = make()
+def _made(make: Callable[[], Any], name: str) -> Dataset:
+    try:
+        dataset = make()
+    except UserError:
+        raise
+    except Exception as error:  # a function of the user's may raise anything
+        raise UserError(f"dataset {name} cannot be made: {in_one_line(error)}") from error
     if not isinstance(dataset, Dataset):
         raise UserError(f"{name} gives a {type(dataset).__name__}, not a protoreplay.data.images.Dataset")
     return dataset
@@ -80,10 +85,12 @@ _OWN = (
         "photos of 100 classes, at 32x32 and 84x84",
         mini_imagenet.load_nearest,
         mini_imagenet.FILE,
-        import_from=mini_imagenet.import_from,
+        import_copy=mini_imagenet.import_copy,
     ),
 )
-DATASETS: Registry[DatasetEntry] = Registry("dataset", {entry.name: entry for entry in _OWN}, _entry, ("FOLDER",))
+DATASETS: Registry[DatasetEntry] = Registry(
+    "dataset", {entry.name: entry for entry in _OWN}, _as_dataset_entry, ("FOLDER",)
+)
 
 
 def dataset_entry(name: str) -> DatasetEntry:
@@ -96,19 +103,21 @@ def dataset_entry(name: str) -> DatasetEntry:
     )
 
 
-def cache_file(name: str) -> CacheFile:
+def dataset_file(name: str) -> DatasetFile:
     """The place of the dataset called `name`; a `UserError` if it needs none."""
     if (file := DATASETS.get(name).file) is None:
         raise UserError(f"{name} needs no file: {DATASETS.get(name).summary}")
     return file
 
 
-def get(name: str, progress: ItemProgress | None = None, sources: tuple[Source, ...] | None = None) -> Path:
+def download_dataset(
+    name: str, progress: ItemProgress | None = None, sources: tuple[DownloadSource, ...] | None = None
+) -> Path:
     """Put a dataset into the cache, from the first of its sources that gives its published content.
 
     What is there already is checked, and replaced if it is damaged. Returns the path of the file.
     """
-    file, chosen, progress = cache_file(name), DATASETS.get(name), progress or ItemProgress()
+    file, chosen, progress = dataset_file(name), DATASETS.get(name), progress or ItemProgress()
     sources = chosen.sources if sources is None else sources
     if not sources:
         raise UserError(f"{name} cannot be downloaded: `{file.remedy}` takes a copy you have")
@@ -131,15 +140,15 @@ def get(name: str, progress: ItemProgress | None = None, sources: tuple[Source, 
                 failures.append(f"{source.name}: {error}")
                 progress.say(failures[-1])
             else:
-                file.store(Content(tensors, chosen.classes, source.name), work)
+                file.store(DatasetContent(tensors, chosen.classes, source.name), work)
                 return file.path
     raise UserError(f"{name} could not be got ({'; '.join(failures)}): try again with a network, or install npm")
 
 
-def import_from(name: str, path: Path, progress: ItemProgress | None = None) -> Path:
+def import_dataset(name: str, path: Path, progress: ItemProgress | None = None) -> Path:
     """Put the copy of a dataset at `path` into the cache, in place of what is there. Returns the path of the file."""
-    file, chosen = cache_file(name), DATASETS.get(name)
-    if chosen.import_from is None:
+    file, chosen = dataset_file(name), DATASETS.get(name)
+    if chosen.import_copy is None:
         raise UserError(f"{name} is not imported: `{file.remedy}` downloads it")
-    chosen.import_from(path, progress or ItemProgress())
+    chosen.import_copy(path, progress or ItemProgress())
     return file.path

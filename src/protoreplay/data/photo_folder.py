@@ -9,6 +9,7 @@ import numpy.typing as npt
 import torch
 
 from protoreplay.core.errors import UserError
+from protoreplay.core.files import visible_entries
 from protoreplay.data import pictures
 from protoreplay.data.images import Dataset, ImageSet
 
@@ -18,12 +19,12 @@ def _to_stderr(line: str) -> None:
 
 
 def load(path: Path, size: int, warn: Callable[[str], None] = _to_stderr) -> Dataset:
-    """The photos of `read`, of which a third of each class, at least one, is for testing.
+    """The photos of `read_photos`, of which a third of each class, at least one, is for testing.
 
     Test photos are evenly spaced among the readable ones of a class, in the order of their names: the same every
     time, and from all of a series of shots. A class needs two photos, and the folder two classes.
     """
-    photos = read(path, size, warn)
+    photos = read_photos(path, size, warn)
     if len(photos.class_names) < 2:
         raise UserError(f"{path} has one class only, '{photos.class_names[0]}': give at least two sub-folders")
     is_test = torch.zeros(len(photos), dtype=torch.bool)
@@ -37,7 +38,7 @@ def load(path: Path, size: int, warn: Callable[[str], None] = _to_stderr) -> Dat
     return Dataset(path.resolve().name, train, test)
 
 
-def read(path: Path, size: int, warn: Callable[[str], None] = _to_stderr) -> ImageSet:
+def read_photos(path: Path, size: int, warn: Callable[[str], None] = _to_stderr) -> ImageSet:
     """All photos, uint8, N x 3 x size x size: classes and, within a class, photos in the order of their names.
 
     A photo is turned upright as its camera noted, cut to its central square and resized. What cannot be read is
@@ -47,21 +48,21 @@ def read(path: Path, size: int, warn: Callable[[str], None] = _to_stderr) -> Ima
         raise UserError(f"{path} is not a folder: give one with a sub-folder of photos per class")
     if size < 1:
         raise UserError(f"size={size}: at least 1")
-    classes = [entry for entry in _visible(path) if entry.is_dir()]
+    classes = [entry for entry in visible_entries(path) if entry.is_dir()]
     if not classes:
         raise UserError(f"{path} has no sub-folders: put the photos of each class into one of its own")
-    files = [(label, file) for label, folder in enumerate(classes) for file in _visible(folder)]
+    files = [(label, file) for label, folder in enumerate(classes) for file in visible_entries(folder)]
 
     def decode(item: tuple[int, Path]) -> npt.NDArray[np.uint8] | str:
         if not item[1].is_file():
             return f"{item[1]}: not a file"
         try:
-            return pictures.decode(item[1], size)[0]
+            return pictures.decode_picture(item[1], size)[0]
         except UserError as error:
             return f"{item[1]}: {error}"
 
     images, labels = [], []
-    for (label, _), photo in zip(files, pictures.in_threads(decode, files, lambda _: None), strict=True):
+    for (label, _), photo in zip(files, pictures.map_in_threads(decode, files, lambda _: None), strict=True):
         if isinstance(photo, str):
             warn(photo)
         else:
@@ -71,7 +72,3 @@ def read(path: Path, size: int, warn: Callable[[str], None] = _to_stderr) -> Ima
         raise UserError(f"{classes[min(empty)]} has no readable photo: put some in or remove it")
     names = tuple(folder.name for folder in classes)
     return ImageSet(torch.from_numpy(np.stack(images)), torch.tensor(labels), names)
-
-
-def _visible(folder: Path) -> list[Path]:
-    return sorted((entry for entry in folder.iterdir() if not entry.name.startswith(".")), key=lambda e: e.name)

@@ -19,7 +19,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
-def decode(file: Path | BinaryIO, *sizes: int, fast: bool = False) -> list[npt.NDArray[np.uint8]]:
+def decode_picture(file: Path | BinaryIO, *sizes: int, fast: bool = False) -> list[npt.NDArray[np.uint8]]:
     """The picture upright, its central square, at each of `sizes`: uint8, 3 x size x size.
 
     Large JPEGs are decoded at a fraction of their size, but at least twice the largest asked for, or, `fast`, that. A
@@ -31,7 +31,7 @@ def decode(file: Path | BinaryIO, *sizes: int, fast: bool = False) -> list[npt.N
             image.draft(None, (least, least))
             ImageOps.exif_transpose(image, in_place=True)
             picture = _to_rgb(image)
-        return [square(picture, size, fast) for size in sizes]
+        return [central_square(picture, size, fast) for size in sizes]
     except UnidentifiedImageError:
         raise UserError("not a picture of a known format") from None
     except Image.DecompressionBombError:
@@ -41,7 +41,7 @@ def decode(file: Path | BinaryIO, *sizes: int, fast: bool = False) -> list[npt.N
         raise UserError(f"unreadable ({why or type(error).__name__})") from None
 
 
-def square(picture: Image.Image, size: int, fast: bool = False) -> npt.NDArray[np.uint8]:
+def central_square(picture: Image.Image, size: int, fast: bool = False) -> npt.NDArray[np.uint8]:
     """The central square of an RGB picture, uint8, 3 x size x size.
 
     Lanczos keeps the most detail without aliasing at ratios that are not whole, such as 84 to 32. `fast` shrinks by
@@ -52,7 +52,7 @@ def square(picture: Image.Image, size: int, fast: bool = False) -> npt.NDArray[n
     return np.asarray(ImageOps.fit(picture, (size, size), chosen)).transpose(2, 0, 1)
 
 
-def in_threads(work: Callable[[T], R], items: Iterable[T], done: Callable[[int], None]) -> list[R]:
+def map_in_threads(work: Callable[[T], R], items: Iterable[T], done: Callable[[int], None]) -> list[R]:
     """`work` on each of `items`, in order; Pillow decodes without Python's lock. `done` is told how many at a time.
 
     Items are taken a few at a time, so that they can be as large as the files of an archive.

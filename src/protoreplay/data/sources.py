@@ -13,20 +13,20 @@ from pathlib import Path
 from torch import Tensor
 
 from protoreplay.core.errors import UserError
-from protoreplay.core.item_progress import ItemProgress
-from protoreplay.data.cache import digest
+from protoreplay.core.terminal import ItemProgress
+from protoreplay.data.cache import sha256_hex
 
 TIMEOUT = (4, 20)
 """Seconds to wait for a connection, then for the next bytes: a machine without network goes on to the next source."""
 
 
 @dataclass(frozen=True)
-class Source:
+class DownloadSource:
     """One place to get a dataset from.
 
     Attributes:
         name: what a person calls it.
-        fetch: given an empty folder to work in, returns the tensors, after `check`; a `UserError`,
+        fetch: given an empty folder to work in, returns the tensors, after `check_digests`; a `UserError`,
             `ValueError` or `TypeError` says why it cannot.
     """
 
@@ -60,7 +60,7 @@ class _PoochBar:
         pass
 
 
-def download(url: str, work: Path, progress: ItemProgress) -> Path:
+def download_file(url: str, work: Path, progress: ItemProgress) -> Path:
     """The file at `url`, in the folder `work`."""
     import pooch
     import requests
@@ -96,8 +96,8 @@ def npm_pack(package: str, work: Path, progress: ItemProgress) -> Path:
     return archives[0]
 
 
-def check(content: Mapping[str, bytes | memoryview], digests: Mapping[str, str]) -> None:
+def check_digests(content: Mapping[str, bytes | memoryview], digests: Mapping[str, str]) -> None:
     """A `UserError` unless each of `content` has its published SHA-256."""
     for name, expected in digests.items():
-        if digest(content[name]) != expected:
+        if sha256_hex(content[name]) != expected:
             raise UserError(f"{name} is not the published one: its SHA-256 is another")

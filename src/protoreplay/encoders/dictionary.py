@@ -1,32 +1,64 @@
 """The patch dictionary: a body made from a few images, without a label or a gradient."""
 
 import math
+from typing import Any
 
 import torch
+from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional
 
+from protoreplay.core.settings import Settings
 from protoreplay.encoders.registry import ImageShape
+
+
+def _written_if_changed(default: float, **limits: Any) -> Any:
+    """A setting that is written down only where it is not the default: older runs, without it, are the same runs."""
+    return Field(default, exclude_if=lambda value: value == default, **limits)
+
+
+class DictionarySettings(Settings):
+    """Settings of a patch dictionary; all of them ours, chosen on validation streams."""
+
+    filters: int = Field(160, ge=1)
+    """Filters of the dictionary."""
+    patch: int = Field(8, ge=2)
+    """Side of the dictionary's patches."""
+    mirror: bool = True
+    """Whether the dictionary gives an image and its mirror image the same features."""
+    latent: int = Field(700, ge=1)
+    """Latent dimension: width of the features, and of what stands on them."""
+    patch_count: int = _written_if_changed(20_000, ge=1)
+    """Patches of the images, at most, that filters are made of."""
+    contrast: float = _written_if_changed(10.0, gt=0)
+    """Added to the variance of a patch's pixels before the patch is divided by its root: what is nearly of one colour
+    stays small."""
+    patch_ridge: float = _written_if_changed(0.1, gt=0)
+    """Added to every eigenvalue of the patches' covariance before they are whitened."""
+    rounds: int = _written_if_changed(15, ge=0)
+    """Rounds of the k-means that makes filters; with 0 they are random patches."""
+    threshold: float = _written_if_changed(1.0, ge=0)
+    """What a filter's answer must exceed, on either side, to count."""
+    grid: int = _written_if_changed(3, ge=1)
+    """Answers are averaged over `grid` x `grid` fields of the image."""
+    field_width: int = _written_if_changed(120, ge=1)
+    """Directions of the answers, at most, that are kept of each field."""
+    copies: int = _written_if_changed(1_000, ge=1)
+    """Turned and zoomed copies of the images in which the directions that are kept vary most."""
 
 
 class PatchDictionary(nn.Module):
     """A convolutional dictionary, learned from patches of a few images without a label or a gradient.
 
     Filters are the centres of whitened patches. What a filter answers, divided by the contrast below it, is cut at a
-    threshold on both sides, averaged over a grid of `GRID` x `GRID` fields, square-rooted, and scaled to unit length.
-    Two projections follow, both onto the directions in which changed copies of the images vary most: of the answers in
-    every field, by one matrix for all fields, and of what all fields have then together.
+    threshold on both sides, averaged over a grid of fields, square-rooted, and scaled to unit length. Two projections
+    follow, both onto the directions in which changed copies of the images vary most: of the answers in every field, by
+    one matrix for all fields, and of what all fields have then together.
 
     Args:
         shape: channels, height, width of the images.
-        filters: number of filters.
-        side: of a patch, in pixels.
-        width: numbers of an image in the end.
-        mirror: whether an image counts as much as its mirror image: both have the mean of their answers.
+        settings: of filters, fields and projections; a patch is no larger than an image.
     """
-
-    GRID, THRESHOLD, CONTRAST, RIDGE = 3, 1.0, 10.0, 0.1
-    PATCHES, ROUNDS, COPIES, FIELD_WIDTH = 20_000, 15, 1_000, 120
 
     filters: Tensor
     offset: Tensor
@@ -34,29 +66,28 @@ class PatchDictionary(nn.Module):
     centre: Tensor
     projection: Tensor
 
-    def __init__(self, shape: ImageShape, filters: int, side: int, width: int, mirror: bool) -> None:
-        """Room for what `fit` learns."""
+    def __init__(self, shape: ImageShape, settings: DictionarySettings) -> None:
         super().__init__()
         channels, height, across = shape
-        self.side = min(side, height, across)
+        self.settings, self.width = settings, settings.latent
+        self.side = min(settings.patch, height, across)
         self.stride = max(1, min(height, across) // 16)
-        self.width, self.mirror = width, mirror
         self.places = [(length - self.side) // self.stride + 1 for length in (height, across)]
-        kept = min(self.FIELD_WIDTH, 2 * filters)
+        filters, kept = settings.filters, min(settings.field_width, 2 * settings.filters)
         self.register_buffer("filters", torch.zeros(filters, channels * self.side**2))
         self.register_buffer("offset", torch.zeros(filters))
         self.register_buffer("field", torch.zeros(2 * filters, kept))
-        self.register_buffer("centre", torch.zeros(kept * self.GRID**2))
-        self.register_buffer("projection", torch.zeros(kept * self.GRID**2, width))
+        self.register_buffer("centre", torch.zeros(kept * settings.grid**2))
+        self.register_buffer("projection", torch.zeros(kept * settings.grid**2, self.width))
 
     @torch.no_grad()
     def fit(self, images: Tensor, generator: torch.Generator) -> None:
         """Learn the filters from patches of `images`, N x C x H x W, then the projections from changed copies."""
-        filters, offset = _filters(self._patches(images, generator), len(self.filters), generator, self.ROUNDS)
+        filters, offset = _filters(self._patches(images, generator), self.settings, generator)
         self.filters.copy_(filters)
         self.offset.copy_(offset)
-        chosen = torch.randperm(len(images), generator=generator).repeat(math.ceil(self.COPIES / len(images)))
-        copies = images[chosen[: self.COPIES].to(images.device)]
+        chosen = torch.randperm(len(images), generator=generator).repeat(math.ceil(self.settings.copies / len(images)))
+        copies = images[chosen[: self.settings.copies].to(images.device)]
         answers = self.answers(turn_and_zoom(copies, generator))
         fields = answers.flatten(0, 1)
         _fill(self.field, _main_directions(fields - fields.mean(0), self.field.shape[1]))
@@ -69,18 +100,18 @@ class PatchDictionary(nn.Module):
         return ((self.answers(images) @ self.field).flatten(1) - self.centre) @ self.projection
 
     def answers(self, images: Tensor) -> Tensor:
-        """Pixels of 0..255, N x C x H x W, to what the filters answer, N x GRID*GRID x 2*filters, of unit length."""
-        fields = self._fields(images.device)
+        """Pixels of 0..255, N x C x H x W, to what the filters answer, N x grid*grid x 2*filters, of unit length."""
+        fields, grid = self._fields(images.device), self.settings.grid
         sides = [(self.filters, fields)]
-        if self.mirror:
+        if self.settings.mirror:
             mirrored = self.filters.unflatten(1, (-1, self.side)).flip(2).flatten(1)
-            sides.append((mirrored, fields.unflatten(0, (self.GRID, self.GRID)).flip(1).flatten(0, 1)))
+            sides.append((mirrored, fields.unflatten(0, (grid, grid)).flip(1).flatten(0, 1)))
         return torch.cat([self._part(part.to(torch.float32), sides) for part in images.split(32)])
 
     def _fields(self, device: torch.device) -> Tensor:
-        """What every place of the filters counts in the mean over each field, GRID*GRID x places."""
+        """What every place of the filters counts in the mean over each field, grid*grid x places."""
         one_each = torch.eye(math.prod(self.places), device=device).unflatten(1, self.places)
-        return functional.adaptive_avg_pool2d(one_each, self.GRID).flatten(1).T.contiguous()
+        return functional.adaptive_avg_pool2d(one_each, self.settings.grid).flatten(1).T.contiguous()
 
     def _part(self, images: Tensor, sides: list[tuple[Tensor, Tensor]]) -> Tensor:
         """The answers of a few images: the sum over sides, each of filters and their fields."""
@@ -89,40 +120,45 @@ class PatchDictionary(nn.Module):
         square = functional.avg_pool2d(images.square().mean(1, keepdim=True), self.side, self.stride)
         variance = (square - mean.square()).clamp_(min=0) * (numbers / (numbers - 1))
         patches = images.unfold(2, self.side, self.stride).unfold(3, self.side, self.stride).permute(0, 2, 3, 1, 4, 5)
-        patches = (patches * (variance + self.CONTRAST).rsqrt_()[:, 0, :, :, None, None, None]).flatten(3).flatten(0, 2)
-        total = images.new_zeros(())
+        patches = (
+            (patches * (variance + self.settings.contrast).rsqrt_()[:, 0, :, :, None, None, None])
+            .flatten(3)
+            .flatten(0, 2)
+        )
+        total, threshold = images.new_zeros(()), self.settings.threshold
         for filters, fields in sides:
             # Counted from the upper threshold, what is below the lower one is below -2 thresholds.
-            answer = torch.addmm(-self.offset - self.THRESHOLD, patches, filters.T).unflatten(0, (-1, fields.shape[1]))
+            answer = torch.addmm(-self.offset - threshold, patches, filters.T).unflatten(0, (-1, fields.shape[1]))
             above = fields @ answer.clamp(min=0)
-            below = fields @ answer.clamp_(max=-2 * self.THRESHOLD) + 2 * self.THRESHOLD
+            below = fields @ answer.clamp_(max=-2 * threshold) + 2 * threshold
             total = total + torch.cat([above, below.neg_()], 2).clamp_(min=0).sqrt_()
         return functional.normalize(total.flatten(1)).view_as(total)
 
     def _patches(self, images: Tensor, generator: torch.Generator) -> Tensor:
-        """At most `PATCHES` patches, drawn evenly from all images, each without its mean and of unit contrast."""
+        """At most `patch_count` patches, drawn evenly from all images, each without its mean and of unit contrast."""
         down, across = (length - self.side + 1 for length in images.shape[-2:])
-        drawn = torch.randperm(len(images) * down * across, generator=generator)[: self.PATCHES].to(images.device)
+        order = torch.randperm(len(images) * down * across, generator=generator)
+        drawn = order[: self.settings.patch_count].to(images.device)
         image, place = drawn // (down * across), drawn % (down * across)
         reach = torch.arange(self.side, device=images.device)
         rows, columns = (place // across)[:, None] + reach, (place % across)[:, None] + reach
         patches = images.movedim(1, -1)[image[:, None, None], rows[:, :, None], columns[:, None]].movedim(-1, 1)
         patches = patches.flatten(1).to(torch.float32)
         patches = patches - patches.mean(1, keepdim=True)
-        return patches / (patches.var(1, keepdim=True) + self.CONTRAST).sqrt()
+        return patches / (patches.var(1, keepdim=True) + self.settings.contrast).sqrt()
 
 
-def _filters(patches: Tensor, count: int, generator: torch.Generator, rounds: int) -> tuple[Tensor, Tensor]:
-    """Spherical k-means of whitened patches, N x P: filters, count x P, for the patches as they are, and offsets."""
-    mean = patches.mean(0)
+def _filters(patches: Tensor, settings: DictionarySettings, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+    """Spherical k-means of whitened patches, N x P: filters, F x P, for the patches as they are, and offsets, F."""
+    mean, count = patches.mean(0), settings.filters
     values, vectors = torch.linalg.eigh((patches - mean).T.cov(correction=0).double())
-    whitening = ((vectors * (values + PatchDictionary.RIDGE).rsqrt()) @ vectors.T).to(patches.dtype)
+    whitening = ((vectors * (values + settings.patch_ridge).rsqrt()) @ vectors.T).to(patches.dtype)
     white = (patches - mean) @ whitening
     start = torch.randint(len(white), (count,), generator=generator)
     if count <= len(white):
         start = torch.randperm(len(white), generator=generator)[:count]
     centres = functional.normalize(white[start.to(white.device)])
-    for _ in range(rounds):
+    for _ in range(settings.rounds):
         likeness, nearest = (white @ centres.T).max(1)
         total = torch.zeros_like(centres).index_add_(0, nearest, white * likeness[:, None])
         centres = functional.normalize(torch.where(total.any(1, keepdim=True), total, centres))

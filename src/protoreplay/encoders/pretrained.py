@@ -4,19 +4,18 @@ import dataclasses
 import functools
 import hashlib
 import json
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-import platformdirs
 
 from protoreplay.core.errors import UserError
 from protoreplay.core.files import write_whole
+from protoreplay.core.places import cache_folder
 
-DEFAULT = "lite2"
+DEFAULT_ENCODER = "lite2"
 SIZES = {"lite0": 128, "lite1": 224, "lite2": 224}
 """Side in pixels where a name does not say it, as in `lite0@224`."""
 
@@ -39,11 +38,11 @@ class Preprocessing:
     shrunk: str = "area averages"
 
 
-class Encoder:
+class FrozenEncoder:
     """A graph from `pixels` to `features`.
 
     Attributes:
-        name: under which `get` finds it again.
+        name: under which `open_encoder` finds it again.
         size: side of the square it looks at.
         width: number of features D.
         fingerprint: SHA-256 over weights and preprocessing; features of two fingerprints are never mixed.
@@ -51,9 +50,9 @@ class Encoder:
     """
 
     def __init__(self, name: str, size: int, fingerprint: str, graph: bytes) -> None:
-        """Open the graph; each call of `embed` runs on one thread, so that calls can run side by side."""
         import onnxruntime
 
+        # Each call of `embed` runs on one thread, so that calls can run side by side.
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = 1
         options.inter_op_num_threads = 1
@@ -72,7 +71,7 @@ class Encoder:
 
 
 @functools.lru_cache(maxsize=4)
-def get(name: str = DEFAULT) -> Encoder:
+def open_encoder(name: str = DEFAULT_ENCODER) -> FrozenEncoder:
     """The encoder of a name, opened once per process.
 
     Args:
@@ -82,13 +81,13 @@ def get(name: str = DEFAULT) -> Encoder:
     if name.startswith("timm:"):
         from protoreplay.encoders import timm_models
 
-        return _kept(name, lambda: timm_models.convert(name.removeprefix("timm:")))
+        return _kept(name, lambda: timm_models.timm_graph(name.removeprefix("timm:")))
     if name.endswith(".onnx"):
         return _from_file(Path(name))
     return _lite(name)
 
 
-def _lite(name: str) -> Encoder:
+def _lite(name: str) -> FrozenEncoder:
     from protoreplay.encoders import efficientnet_weights
 
     base, _, side = name.partition("@")
@@ -98,21 +97,21 @@ def _lite(name: str) -> Encoder:
             "timm:NAME, or a file that ends in .onnx"
         )
     size = int(side) if side else SIZES[base]
-    content = efficientnet_weights.path(base).read_bytes()
+    content = efficientnet_weights.weights_path(base).read_bytes()
     steps = Preprocessing(
         size, (efficientnet_weights.MEAN,) * 3, (efficientnet_weights.STD,) * 3, efficientnet_weights.READOUT
     )
-    fingerprint = identify(steps, content)
+    fingerprint = encoder_fingerprint(steps, content)
 
     def convert() -> tuple[int, str, bytes]:
-        from protoreplay.encoders import efficientnet_graph
+        from protoreplay.encoders.efficientnet import lite_graph
 
-        return size, fingerprint, efficientnet_graph.convert(base, size).SerializeToString()
+        return size, fingerprint, lite_graph(base, size).SerializeToString()
 
     return _kept(f"{base}@{size}", convert, fingerprint)
 
 
-def _from_file(path: Path) -> Encoder:
+def _from_file(path: Path) -> FrozenEncoder:
     """Preprocessing is what the file's metadata say under `protoreplay`; ImageNet's usual numbers where they do not."""
     import onnx
 
@@ -133,34 +132,30 @@ def _from_file(path: Path) -> Encoder:
         raise UserError(f"{path}: {error}") from None
     except Exception as error:  # protobuf, the checker and the composer each raise their own
         raise UserError(f"{path} is no ONNX encoder of images ({' '.join(str(error).split())[:200]})") from None
-    return Encoder(str(path.absolute()), steps.size, identify(steps, content), whole.SerializeToString())
+    return FrozenEncoder(
+        str(path.absolute()), steps.size, encoder_fingerprint(steps, content), whole.SerializeToString()
+    )
 
 
-def identify(steps: Preprocessing, *weights: bytes | memoryview) -> str:
-    """The fingerprint."""
+def encoder_fingerprint(steps: Preprocessing, *weights: bytes | memoryview) -> str:
+    """SHA-256 over the preprocessing and the bytes of the weights."""
     digest = hashlib.sha256(json.dumps(dataclasses.astuple(steps)).encode())
     for part in weights:
         digest.update(part)
     return digest.hexdigest()
 
 
-def folder() -> Path:
-    """Where converted encoders and features are kept: `PROTOREPLAY_CACHE`, or the cache folder of this user."""
-    chosen = os.environ.get("PROTOREPLAY_CACHE")
-    return Path(chosen).expanduser().absolute() if chosen else platformdirs.user_cache_path("protoreplay")
-
-
-def _kept(name: str, convert: Callable[[], tuple[int, str, bytes]], fingerprint: str = "") -> Encoder:
-    """What `convert` makes (size, fingerprint, graph), made once per machine: PyTorch, which it needs, is slow to load.
+def _kept(name: str, convert: Callable[[], tuple[int, str, bytes]], fingerprint: str = "") -> FrozenEncoder:
+    """What `convert` makes (size, fingerprint, graph), made once per machine, because it takes a second or many.
 
     A kept file whose bytes are not as they were written, or of other weights, is made again.
     """
-    place = folder() / "encoders" / f"{name.replace(':', '-').replace('/', '-')}.graph"
+    place = cache_folder() / "encoders" / f"{name.replace(':', '-').replace('/', '-')}.graph"
     try:
         head, _, graph = place.read_bytes().partition(b"\n")
         about = json.loads(head)
         if about["sha256"] == hashlib.sha256(graph).hexdigest() and fingerprint in ("", about["fingerprint"]):
-            return Encoder(name, about["size"], about["fingerprint"], graph)
+            return FrozenEncoder(name, about["size"], about["fingerprint"], graph)
     except (OSError, ValueError, KeyError, TypeError):
         pass
     size, fingerprint, graph = convert()
@@ -170,10 +165,10 @@ def _kept(name: str, convert: Callable[[], tuple[int, str, bytes]], fingerprint:
         write_whole(place, json.dumps(about).encode() + b"\n" + graph)
     except OSError:  # a disk that is full or read-only costs time, not the answer
         pass
-    return Encoder(name, size, fingerprint, graph)
+    return FrozenEncoder(name, size, fingerprint, graph)
 
 
-def same(one: str, other: str, names: Sequence[str]) -> None:
+def check_same_encoder(one: str, other: str, names: Sequence[str]) -> None:
     """A `UserError` unless two fingerprints are the same; `names` are what the encoders are called."""
     if one != other:
         raise UserError(

@@ -41,6 +41,7 @@ def _entry(thing: Any, name: str) -> EncoderEntry:
 
 
 _TRUNKS = "protoreplay.encoders.trunks"
+_FROZEN = "protoreplay.encoders.pretrained:open_encoder"
 ENCODERS: Registry[EncoderEntry] = Registry(
     "encoder",
     {
@@ -57,9 +58,9 @@ ENCODERS: Registry[EncoderEntry] = Registry(
             "fixed", "square roots of pixels, of unit length", "protoreplay.encoders.fixed:RootPixels"
         ),
         "random": EncoderEntry("fixed", "random 6 x 6 filters", "protoreplay.encoders.fixed:RandomFilters"),
-        "lite0": EncoderEntry("pretrained", "EfficientNet-Lite0 at 128 pixels", "protoreplay.encoders.pretrained:get"),
-        "lite1": EncoderEntry("pretrained", "EfficientNet-Lite1 at 224 pixels", "protoreplay.encoders.pretrained:get"),
-        "lite2": EncoderEntry("pretrained", "EfficientNet-Lite2 at 224 pixels", "protoreplay.encoders.pretrained:get"),
+        "lite0": EncoderEntry("pretrained", "EfficientNet-Lite0 at 128 pixels", _FROZEN),
+        "lite1": EncoderEntry("pretrained", "EfficientNet-Lite1 at 224 pixels", _FROZEN),
+        "lite2": EncoderEntry("pretrained", "EfficientNet-Lite2 at 224 pixels", _FROZEN),
     },
     _entry,
     ("timm:NAME", "FILE.onnx"),

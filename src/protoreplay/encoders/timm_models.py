@@ -7,7 +7,7 @@ from typing import Any
 from protoreplay.core.errors import UserError
 
 
-def convert(name: str) -> tuple[int, str, bytes]:
+def timm_graph(name: str) -> tuple[int, str, bytes]:
     """The model of a name such as `resnet18.a1_in1k`: side, fingerprint and graph; timm downloads weights once."""
     try:
         import onnxscript  # noqa: F401  (what PyTorch exports with)
@@ -19,15 +19,15 @@ def convert(name: str) -> tuple[int, str, bytes]:
         config = timm.data.resolve_model_data_config(network)
     except Exception as error:  # of an unknown name, of the network, of the hub
         raise UserError(f"timm cannot make '{name}': {' '.join(str(error).split())[:200]}") from None
-    return from_module(network, config)
+    return module_graph(network, config)
 
 
-def from_module(network: Any, config: dict[str, Any]) -> tuple[int, str, bytes]:
+def module_graph(network: Any, config: dict[str, Any]) -> tuple[int, str, bytes]:
     """A PyTorch module from normalised images to features, with timm's description of its input."""
     import torch
 
     from protoreplay.encoders import onnx_graph
-    from protoreplay.encoders.pretrained import Preprocessing, identify
+    from protoreplay.encoders.pretrained import Preprocessing, encoder_fingerprint
 
     size = int(config["input_size"][-1])
     mean, std = (tuple(255 * float(number) for number in config[key]) for key in ("mean", "std"))
@@ -42,4 +42,4 @@ def from_module(network: Any, config: dict[str, Any]) -> tuple[int, str, bytes]:
         assert program is not None
     model = onnx_graph.with_ends(program.model_proto, size, mean, std)
     weights = (tensor.contiguous().numpy().data for tensor in network.state_dict().values())
-    return size, identify(Preprocessing(size, mean, std), *weights), model.SerializeToString()
+    return size, encoder_fingerprint(Preprocessing(size, mean, std), *weights), model.SerializeToString()

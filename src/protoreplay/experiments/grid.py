@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from protoreplay.experiments.grid_queue import LOOK_AGAIN_SECONDS, Failure, GridQueue, attempt, run_path
+from protoreplay.experiments.grid_queue import LOOK_AGAIN_SECONDS, FailedRun, GridQueue, attempt_run, run_path
 from protoreplay.experiments.run import logged
 from protoreplay.experiments.run_folder import RunFolder
 from protoreplay.experiments.run_progress import GridProgress, RunProgress
@@ -12,34 +12,33 @@ from protoreplay.experiments.snapshots import SnapshotWriter
 from protoreplay.experiments.spec import RunSpec
 
 Engine = Callable[[GridQueue], None]
-"""Takes all runs from the work and settles each."""
+"""Takes all runs from the queue and settles each."""
 
 
 class RunsFailedError(Exception):
     """Some runs of a grid failed; all others are finished."""
 
-    def __init__(self, failures: list[Failure]) -> None:
-        """Keep them."""
+    def __init__(self, failures: list[FailedRun]) -> None:
         runs, their = ("1 run", "its") if len(failures) == 1 else (f"{len(failures)} runs", "their")
         super().__init__(f"{runs} failed: see {their} error.txt; the same command tries again")
         self.failures = failures
 
 
-def in_this_process(work: GridQueue) -> None:
+def in_this_process(queue: GridQueue) -> None:
     """The engine of this process: one run after the other."""
-    while work.left():
-        number = work.take()
+    while queue.left():
+        number = queue.take()
         if number is None:
             time.sleep(LOOK_AGAIN_SECONDS)
         else:
-            spec = work.specs[number]
-            work.settle(number, attempt(spec, run_path(work.root, spec), work.board.run(), work.log))
+            spec = queue.specs[number]
+            queue.settle(number, attempt_run(spec, run_path(queue.root, spec), queue.progress.run(), queue.log))
 
 
 def execute_grid(
     specs: list[RunSpec],
     root: Path,
-    board: GridProgress | None = None,
+    progress: GridProgress | None = None,
     engine: Engine = in_this_process,
     log: str | None = None,
 ) -> None:
@@ -48,15 +47,15 @@ def execute_grid(
     A run that fails does not stop the others: at the end a `RunsFailedError` names all that did. A run that another
     process is at work on is waited for.
     """
-    check(specs, root)
+    check_folders(specs, root)
     logged(RunProgress(), root, log)
-    work = GridQueue(specs, root, board or GridProgress(), log)
-    engine(work)
-    if work.failures:
-        raise RunsFailedError(work.failures)
+    queue = GridQueue(specs, root, progress or GridProgress(), log)
+    engine(queue)
+    if queue.failures:
+        raise RunsFailedError(queue.failures)
 
 
-def check(specs: list[RunSpec], root: Path) -> None:
+def check_folders(specs: list[RunSpec], root: Path) -> None:
     """A `UserError` if a stream cannot be made, or a folder is not that of its run."""
     known_classes: dict[object, list[int]] = {}
     for spec in specs:
@@ -65,6 +64,6 @@ def check(specs: list[RunSpec], root: Path) -> None:
         if kind not in known_classes:
             known_classes[kind] = spec.stream().known_classes()
         folder = RunFolder(run_path(root, spec))
-        folder.check(spec.identity(known_classes[kind]))
+        folder.refuse_other_run(spec.identity(known_classes[kind]))
         if spec.keep and folder.finished():
-            SnapshotWriter(folder, spec.stream()).check()
+            SnapshotWriter(folder, spec.stream()).require_all()

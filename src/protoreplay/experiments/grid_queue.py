@@ -4,15 +4,16 @@ import statistics
 import time
 import traceback
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from protoreplay.core.errors import UserError
+from protoreplay.core.errors import in_one_line
 from protoreplay.experiments.run import execute
-from protoreplay.experiments.run_folder import RunBusyError, RunFolder
+from protoreplay.experiments.run_folder import RunBusyError, RunFolder, seconds_of
 from protoreplay.experiments.run_progress import GridProgress, RunProgress
-from protoreplay.experiments.spec import RunSpec
+from protoreplay.experiments.spec import RunSpec, file_name
 
 ATTEMPTS = 3
 """How often a run may take the process that does it down before it counts as failed."""
@@ -25,8 +26,13 @@ def run_path(root: Path, spec: RunSpec) -> Path:
     return root / spec.variant / f"seed-{spec.seed}"
 
 
+def default_runs_folder(protocol: str, purpose: Literal["", "tune", "ablations"] = "") -> Path:
+    """Where the runs of a protocol live unless the user says otherwise; those of some purposes live apart."""
+    return Path("runs") / purpose / file_name(protocol)
+
+
 @dataclass(frozen=True)
-class Outcome:
+class RunOutcome:
     """What came of an attempt at a run: `busy` if another command is at it, `lost` with the process that did it."""
 
     kind: Literal["finished", "busy", "failed", "lost"]
@@ -34,38 +40,39 @@ class Outcome:
 
 
 @dataclass(frozen=True)
-class Failure:
+class FailedRun:
     """A run that failed, and its error in one line; the whole of it is in the run's `error.txt`."""
 
     spec: RunSpec
     error: str
 
 
-def attempt(spec: RunSpec, path: Path, progress: RunProgress, log: str | None) -> Outcome:
-    """Do a run, whatever comes of it; an error is recorded in the run's folder."""
+def attempt_run(
+    spec: RunSpec | Callable[[], RunSpec], path: Path, progress: RunProgress, log: str | None
+) -> RunOutcome:
+    """Do a run, or what a call says it is, whatever comes of it; an error is recorded in the run's folder."""
     try:
-        execute(spec, path, progress, log)
+        execute(spec() if callable(spec) else spec, path, progress, log)
     except RunBusyError:
-        return Outcome("busy")
+        return RunOutcome("busy")
     except Exception as error:
         RunFolder(path).fail(traceback.format_exc())
-        return failed(error)
-    return Outcome("finished")
+        return failed_outcome(error)
+    return RunOutcome("finished")
 
 
-def failed(error: BaseException) -> Outcome:
+def failed_outcome(error: BaseException) -> RunOutcome:
     """The outcome of a run that raised `error`, in one line."""
-    text = str(error) if isinstance(error, UserError) else f"{type(error).__name__}: {error}"
-    return Outcome("failed", " ".join(text.split()))
+    return RunOutcome("failed", in_one_line(error))
 
 
 class GridQueue:
     """The runs of a grid that are not finished; each is a number, its place in `specs`."""
 
-    def __init__(self, specs: list[RunSpec], root: Path, board: GridProgress, log: str | None = None) -> None:
+    def __init__(self, specs: list[RunSpec], root: Path, progress: GridProgress, log: str | None = None) -> None:
         """Look which runs are finished; `log` is for `execute`."""
-        self.specs, self.root, self.board, self.log = specs, root, board, log
-        self.failures: list[Failure] = []
+        self.specs, self.root, self.progress, self.log = specs, root, progress, log
+        self.failures: list[FailedRun] = []
         self._ready, self._busy = deque[int](), list[int]()
         self._running: set[int] = set()
         self._finished, self._most_at_once, self._look_at = 0, 1, 0.0
@@ -77,7 +84,7 @@ class GridQueue:
                 self._count(number)
             else:
                 self._ready.append(number)
-        board.grid(len(specs), self._finished)
+        progress.grid(len(specs), self._finished)
 
     def folder(self, number: int) -> RunFolder:
         """Of a run."""
@@ -100,7 +107,7 @@ class GridQueue:
         """Whether there are runs to be taken, now or later."""
         return bool(self._ready or self._busy)
 
-    def settle(self, number: int, outcome: Outcome) -> None:
+    def settle(self, number: int, outcome: RunOutcome) -> None:
         """An attempt at a run that was taken is over."""
         self._running.remove(number)
         match outcome.kind:
@@ -112,7 +119,7 @@ class GridQueue:
             case "lost" if (lost := self._lost.get(number, 0) + 1) < ATTEMPTS:
                 self._lost[number] = lost
                 self._ready.appendleft(number)
-                self.board.say(f"{self.specs[number].name}: the process that did it died{outcome.error}; once more")
+                self.progress.say(f"{self.specs[number].name}: the process that did it died{outcome.error}; once more")
             case "lost":
                 error = f"the process that did it died {ATTEMPTS} times{outcome.error}"
                 self.folder(number).fail(f"{error}\n")
@@ -121,7 +128,7 @@ class GridQueue:
                 self._fail(number, outcome.error)
 
     def _count(self, number: int) -> None:
-        seconds = sum(event["learn_seconds"] + event["test_seconds"] for event in self.folder(number).events())
+        seconds = seconds_of(self.folder(number).events())
         self._seconds.setdefault(self.specs[number].variant, []).append(seconds)
         self._finished += 1
 
@@ -130,11 +137,11 @@ class GridQueue:
         self._tell(f"{self.specs[number].name} is finished")
 
     def _fail(self, number: int, error: str) -> None:
-        self.failures.append(Failure(self.specs[number], error))
+        self.failures.append(FailedRun(self.specs[number], error))
         self._tell(f"{self.specs[number].name} failed")
 
     def _tell(self, news: str) -> None:
-        self.board.tally(news, self._finished, len(self.failures), self._seconds_left())
+        self.progress.tally(news, self._finished, len(self.failures), self._seconds_left())
 
     def _seconds_left(self) -> float:
         """By what runs of the same variant took, where one is finished, and by the mean of all where none is."""

@@ -2,9 +2,10 @@
 
 The driver, which is the process that was called, holds the locks and writes the results, whole, as they come in. A
 node does a run in a temporary folder of its own and sends back its files; what a lost node was at is done again from
-the start. Nodes need this package in the driver's versions. Data comes from a node's own cache if that holds
-the same, and else once per node through Ray's object store. Ray pickles what goes between the nodes: use a cluster
-whose members you trust; on disk there is none of it.
+the start. Nodes need this package in the driver's versions; files of the user's, and what was registered in the
+driver's session, come with the runs. Data comes from a node's own cache if that holds the same, and else once per node
+through Ray's object store. Ray pickles what goes between the nodes: use a cluster whose members you trust; on disk
+there is none of it.
 """
 
 import contextlib
@@ -23,13 +24,15 @@ from typing import Any
 import torch
 
 from protoreplay.core.errors import UserError
-from protoreplay.data.catalog import DATASETS, dataset_entry
+from protoreplay.core.registry import ForeignCode, foreign_code, install, is_in_file
+from protoreplay.data.catalog import DATASETS
 from protoreplay.data.images import Dataset, ImageSet
-from protoreplay.experiments.grid_queue import LOOK_AGAIN_SECONDS, GridQueue, Outcome, failed
+from protoreplay.experiments.grid_queue import LOOK_AGAIN_SECONDS, GridQueue, RunOutcome, failed_outcome
 from protoreplay.experiments.run import execute
 from protoreplay.experiments.run_folder import RunBusyError, RunFolder
-from protoreplay.experiments.run_progress import RunProgress, RunProgressSender
-from protoreplay.experiments.spec import RunSpec, versions
+from protoreplay.experiments.run_messages import RunMessage, RunProgressSender, tell
+from protoreplay.experiments.run_progress import RunProgress
+from protoreplay.experiments.spec import RunSpec, installed_versions
 
 
 def _import_ray() -> Any:
@@ -64,14 +67,14 @@ class Cluster:
             raise UserError("a run needs --cpus-per-run or --gpus-per-run above 0")
         _import_ray()
 
-    def __call__(self, work: GridQueue) -> None:
+    def __call__(self, queue: GridQueue) -> None:
         """Do all runs."""
-        if not work.left():
+        if not queue.left():
             return
         with self._connected():
             if not self.slots():
                 raise UserError(f"no node of the Ray cluster has {self.cpus:g} CPUs and {self.gpus:g} GPUs for a run")
-            _Driver(work, self).drive()
+            _Driver(queue, self).drive()
 
     @contextlib.contextmanager
     def _connected(self) -> Iterator[None]:
@@ -112,12 +115,13 @@ def _look_for(address: str) -> None:
 
 
 @dataclass(frozen=True)
-class _Data:
-    """A dataset for the nodes: digests of the driver's file, and the arrays in Ray's object store.
+class _ShippedDataset:
+    """A dataset for the nodes: its name, digests of the driver's file, and the arrays in Ray's object store.
 
     The reference stands in a list, because Ray fetches one that is an argument whether or not it is needed.
     """
 
+    name: str
     digests: Mapping[str, str] | None
     arrays: list[Any]
 
@@ -127,17 +131,17 @@ class _Flight:
     """A run that a node was asked to do; closing `lock` frees its folder."""
 
     number: int
-    view: RunProgress
+    progress: RunProgress
     lock: contextlib.ExitStack
 
 
 class _Driver:
     """Sends runs to the nodes and takes in what comes back."""
 
-    def __init__(self, work: GridQueue, cluster: Cluster) -> None:
+    def __init__(self, queue: GridQueue, cluster: Cluster) -> None:
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-        self._work, self._cluster, self._ray = work, cluster, (ray := _import_ray())
+        self._queue, self._cluster, self._ray = queue, cluster, (ray := _import_ray())
         self._flights: dict[Any, _Flight] = {}
         self._do = ray.remote(num_cpus=cluster.cpus, num_gpus=cluster.gpus, max_retries=0)(_do)
         # Beside the driver: nodes may be lost, and with a mailbox on one of them all would be silent. A soft affinity
@@ -146,12 +150,13 @@ class _Driver:
         self._mailbox = ray.remote(num_cpus=0, scheduling_strategy=beside)(_Mailbox).remote()
         self._letters = self._mailbox.empty.remote()
         self._data = functools.cache(self._ship)
+        self._code = ray.put(foreign_code())
 
     def drive(self) -> None:
         """Until all is done."""
         try:
-            while self._work.left() or self._flights:
-                while len(self._flights) < self._cluster.slots() and (number := self._work.take()) is not None:
+            while self._queue.left() or self._flights:
+                while len(self._flights) < self._cluster.slots() and (number := self._queue.take()) is not None:
                     self._send(number)
                 landed: list[Any] = []
                 if self._flights:
@@ -166,90 +171,120 @@ class _Driver:
                 flight.lock.close()
 
     def _send(self, number: int) -> None:
-        spec, folder, lock = self._work.specs[number], self._work.folder(number), contextlib.ExitStack()
+        spec, folder, lock = self._queue.specs[number], self._queue.folder(number), contextlib.ExitStack()
         try:
             lock.enter_context(folder.locked())
         except RunBusyError:
-            self._work.settle(number, Outcome("busy"))
+            self._queue.settle(number, RunOutcome("busy"))
             return
         if folder.finished():  # by another process, between our look at it and our lock
             folder.clean()
             lock.close()
-            self._work.settle(number, Outcome("finished"))
+            self._queue.settle(number, RunOutcome("finished"))
             return
         data = self._data(spec.stream_settings.image_size)
-        going = self._do.remote(number, spec, self._work.log, versions(), data, self._mailbox)
-        self._flights[going] = _Flight(number, self._work.board.run(), lock)
+        order = _Order(number, spec.to_plain(), self._queue.log, installed_versions(), data)
+        going = self._do.remote(order, self._code, self._mailbox)
+        self._flights[going] = _Flight(number, self._queue.progress.run(), lock)
 
     def _receive(self, landed: Any) -> None:
         flight = self._flights.pop(landed)
-        folder = self._work.folder(flight.number)
-        outcome, error = Outcome("finished"), ""
+        folder = self._queue.folder(flight.number)
+        outcome, error = RunOutcome("finished"), ""
         with flight.lock:
-            flight.view.end()
+            flight.progress.end()
             try:
                 folder.adopt(self._ray.get(landed))
             except self._ray.exceptions.RayTaskError as raised:
-                outcome, error = failed(raised.cause), str(raised)
+                outcome, error = failed_outcome(raised.cause), str(raised)
             except self._ray.exceptions.RayError as raised:
-                outcome = Outcome("lost", f" ({type(raised).__name__})")
+                outcome = RunOutcome("lost", f" ({type(raised).__name__})")
         if error:
             folder.fail(error)
-        self._work.settle(flight.number, outcome)
+        self._queue.settle(flight.number, outcome)
 
     def _hear(self) -> None:
         """Show what the nodes have told; that a mailbox is silent, or was lost with its node, is no reason to stop."""
         if not self._ray.wait([self._letters], timeout=0)[0]:
             return
-        views = {flight.number: flight.view for flight in self._flights.values()}
+        shown = {flight.number: flight.progress for flight in self._flights.values()}
         with contextlib.suppress(self._ray.exceptions.RayError):
-            for number, told, arguments in self._ray.get(self._letters):
-                if number in views:
-                    getattr(views[number], told)(*arguments)
+            for letter in self._ray.get(self._letters):
+                if letter.number in shown:
+                    tell(shown[letter.number], letter.message)
         self._letters = self._mailbox.empty.remote()
 
-    def _ship(self, size: int) -> _Data | None:
+    def _ship(self, size: int) -> _ShippedDataset | None:
         """What a node may need of the data at a size; nothing where it has the driver's own, or makes it itself."""
-        protocol = self._work.specs[0].protocol
-        known = protocol.data in DATASETS
-        entry = dataset_entry(protocol.data)
-        if known and (entry.file is None or self._cluster.address is None):
+        name = self._queue.specs[0].protocol.data
+        entry = self._queue.specs[0].protocol.dataset
+        of_the_user = is_in_file(name) or name in DATASETS.session() or name not in DATASETS
+        if not of_the_user and (entry.file is None or self._cluster.address is None):
             return None
         dataset = entry.load(size)
         parts = (dataset.train, dataset.test)
         arrays = [(part.images.numpy(), part.labels.numpy(), part.class_names) for part in parts]
         digests = None if entry.file is None else entry.file.read().digests
-        return _Data(digests, [self._ray.put((dataset.name, arrays))])
+        return _ShippedDataset(name, digests, [self._ray.put((dataset.name, arrays))])
+
+
+@dataclass(frozen=True)
+class _Letter:
+    """What a node tells of a run."""
+
+    number: int
+    message: RunMessage
 
 
 class _Mailbox:
     """Where the nodes leave what they have to tell of their runs."""
 
     def __init__(self) -> None:
-        self._letters: list[tuple[int, str, tuple[object, ...]]] = []
+        self._letters: list[_Letter] = []
 
-    def put(self, number: int, told: str, arguments: tuple[object, ...]) -> None:
-        self._letters.append((number, told, arguments))
+    def put(self, letter: _Letter) -> None:
+        self._letters.append(letter)
 
-    def empty(self) -> list[tuple[int, str, tuple[object, ...]]]:
+    def empty(self) -> list[_Letter]:
         letters, self._letters = self._letters, []
         return letters
 
 
-def _do(
-    number: int, spec: RunSpec, log: str | None, wanted: Mapping[str, str], data: _Data | None, mailbox: Any
-) -> dict[str, bytes]:
+@dataclass(frozen=True)
+class _Order:
+    """A run for a node to do.
+
+    Attributes:
+        number: of the run in the driver's queue.
+        spec: what `RunSpec.to_plain` says of it.
+        log: for `execute`.
+        versions: of what the driver has installed.
+        data: where it is not to be had on every node.
+    """
+
+    number: int
+    spec: dict[str, Any]
+    log: str | None
+    versions: Mapping[str, str]
+    data: _ShippedDataset | None
+
+
+def _do(order: _Order, code: ForeignCode, mailbox: Any) -> dict[str, bytes]:
     """What a node does: the run, in a temporary folder; returns the run's files."""
-    for name, version in versions().items():
-        if version != wanted[name]:
-            raise UserError(f"a node has {name} {version}, the driver {wanted[name]}: install the same everywhere")
-    if data is not None and not _has(spec.protocol.data, tuple(sorted((data.digests or {}).items()))):
-        dataset = _unpack(data)
-        DATASETS.register(spec.protocol.data, dataset)
-    teller = RunProgressSender(lambda told, *arguments: mailbox.put.remote(number, told, arguments))
+    for name, version in installed_versions().items():
+        if version != order.versions[name]:
+            raise UserError(
+                f"a node has {name} {version}, the driver {order.versions[name]}: install the same everywhere"
+            )
+    install(code)
+    data = order.data
+    if data is not None and not _has(data.name, tuple(sorted((data.digests or {}).items()))):
+        DATASETS.register(data.name, _unpack(data))
+    spec = RunSpec.from_plain(order.spec)
+    sender = RunProgressSender(lambda message: mailbox.put.remote(_Letter(order.number, message)))
     with tempfile.TemporaryDirectory(prefix="protoreplay-") as place:
         folder = RunFolder(Path(place) / "run")
-        execute(spec, folder.path, teller, log)
+        execute(spec, folder.path, sender, order.log)
         return folder.contents()
 
 
@@ -264,7 +299,7 @@ def _has(name: str, digests: tuple[tuple[str, str], ...]) -> bool:
         return False
 
 
-def _unpack(data: _Data) -> Dataset:
+def _unpack(data: _ShippedDataset) -> Dataset:
     """The driver's dataset; its arrays lie in memory that all processes of the node share."""
     name, arrays = _import_ray().get(data.arrays[0])
     with warnings.catch_warnings():

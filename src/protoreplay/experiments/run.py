@@ -19,7 +19,7 @@ from protoreplay.methods.base import Method
 from protoreplay.metrics.accuracy import Count, accuracies
 from protoreplay.streams.stream import Stream
 
-Heard = Callable[[int, Tensor, Tensor], None]
+AnswerCallback = Callable[[int, Tensor, Tensor], None]
 """Called with the task tested on, the probabilities of the classes seen, N x C, and the labels, int64, N."""
 
 LOSSES_PER_TASK = 20
@@ -29,13 +29,10 @@ FEATURES_KEPT = 1 << 26
 """Numbers of test features at most that are kept from task to task: 256 MiB."""
 
 
-class TestSets:
+class EmbeddedTestSets:
     """The test sets of a stream as methods meet them: embedded once where a method's features never change."""
 
-    __test__ = False
-
     def __init__(self, stream: Stream) -> None:
-        """Nothing is embedded yet."""
         self._stream = stream
         self._kept: dict[int, tuple[Tensor, Tensor]] = {}
         self._numbers = 0
@@ -53,21 +50,25 @@ class TestSets:
 
 
 def evaluate(
-    method: Method[Any], stream: Stream, trained: int, tests: TestSets | None = None, heard: Heard | None = None
+    method: Method[Any],
+    stream: Stream,
+    trained: int,
+    tests: EmbeddedTestSets | None = None,
+    on_answers: AnswerCallback | None = None,
 ) -> list[Count]:
     """Test on every task up to `trained`, the last one learned.
 
     `tests` are the stream's, met by this method alone; given again after the next task, they save time.
-    `heard` is told every answer.
+    `on_answers` is told every answer.
     """
-    tests = tests or TestSets(stream)
+    tests = tests or EmbeddedTestSets(stream)
     counts = []
     for tested in range(1, trained + 1):
         features, labels = tests.get(method, tested)
         probabilities = method.predict_proba(features, embedded=True)
         correct = int((torch.tensor(method.classes)[probabilities.argmax(1)] == labels).sum())
-        if heard:
-            heard(tested, probabilities, labels)
+        if on_answers:
+            on_answers(tested, probabilities, labels)
         counts.append(Count(trained, tested, len(labels), correct))
     return counts
 
@@ -82,11 +83,11 @@ def execute(spec: RunSpec, path: Path, progress: RunProgress | None = None, log:
     stream = spec.stream()
     folder = RunFolder(path)
     config = spec.config(stream)
-    folder.check(config)
-    keeper = SnapshotWriter(folder, stream) if spec.keep else None
+    folder.refuse_other_run(config)
+    snapshots = SnapshotWriter(folder, stream) if spec.keep else None
     if folder.finished():
-        if keeper:
-            keeper.check()
+        if snapshots:
+            snapshots.require_all()
         folder.clean()  # it may have been killed between its last result and its end
         return folder.counts()
     shots = stream.shots()
@@ -98,15 +99,15 @@ def execute(spec: RunSpec, path: Path, progress: RunProgress | None = None, log:
             folder.start(config, shots)
         method = spec.build(stream)
         done, counts, state = folder.resume()
-        if keeper and not keeper.whole(done):
+        if snapshots and not snapshots.whole(done):
             folder.start(config, shots)
             done, counts, state = folder.resume()
         if done:
             method.restore(state)
-        tests = TestSets(stream)
+        tests = EmbeddedTestSets(stream)
         progress.begin(spec.name, len(stream), done)
         for position in range(done + 1, len(stream) + 1):
-            counts += _one_task(method, stream, tests, position, folder, progress, counts, keeper)
+            counts += _one_task(method, stream, tests, position, folder, progress, counts, snapshots)
             if position < len(stream):
                 folder.save_checkpoint(position, counts, method.state())
             folder.write_counts(counts)
@@ -130,12 +131,12 @@ def _ended(progress: RunProgress) -> Iterator[None]:
 def _one_task(
     method: Method[Any],
     stream: Stream,
-    tests: TestSets,
+    tests: EmbeddedTestSets,
     position: int,
     folder: RunFolder,
     progress: RunProgress,
     before: list[Count],
-    keeper: SnapshotWriter | None,
+    snapshots: SnapshotWriter | None,
 ) -> list[Count]:
     losses: list[float] = []
 
@@ -147,10 +148,10 @@ def _one_task(
     started = time.perf_counter()
     method.learn(stream.task(position), report)
     learned = time.perf_counter()
-    counts = evaluate(method, stream, position, tests, keeper.hear if keeper else None)
+    counts = evaluate(method, stream, position, tests, snapshots.add_answers if snapshots else None)
     tested = time.perf_counter()
-    if keeper:
-        keeper.write(method, lambda tested: tests.get(method, tested), position)
+    if snapshots:
+        snapshots.write(method, lambda tested: tests.get(method, tested), position)
     accuracy = accuracies([*before, *counts])[-1]
     folder.append_event(
         {

@@ -9,29 +9,37 @@ import csv
 import io
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import filelock
 import safetensors
-import safetensors.torch
-from torch import Tensor
 
 from protoreplay.core.errors import UserError
 from protoreplay.core.files import write_whole
+from protoreplay.experiments.run_config import RunConfig, RunIdentity
 from protoreplay.metrics.accuracy import Count
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 class RunBusyError(UserError):
     """Another process is at work on the run."""
 
 
+class FinishedRun(NamedTuple):
+    """What the folder of a finished run says first: which run it is, and its counts."""
+
+    config: RunConfig
+    counts: list[Count]
+
+
 class RunFolder:
     """Reads and writes one run's folder; nothing is created before `locked`."""
 
     def __init__(self, path: Path) -> None:
-        """Name the files."""
         self.path = path
         self._config = path / "config.json"
         self._shots = path / "shots.json"
@@ -41,8 +49,8 @@ class RunFolder:
         self._error = path / "error.txt"
         self.prototypes = path / "prototypes"
 
-    def check(self, config: Mapping[str, Any]) -> None:
-        """A `UserError` unless the folder is new, empty, or holds a run of the same `config` (versions aside)."""
+    def refuse_other_run(self, run: RunIdentity) -> None:
+        """A `UserError` unless the folder is new, empty, or holds this very run, whatever its versions."""
         foreign = (entry.name for entry in _entries(self.path) if entry != self._error)
         if self.path.exists() and not self.path.is_dir():
             raise UserError(f"{self.path} is a file: --out takes a folder")
@@ -50,12 +58,9 @@ class RunFolder:
             if not all(name.startswith(".") for name in foreign):
                 raise UserError(f"{self.path} holds files that are not of a run: --out takes a new or an empty folder")
             return
-        here, wanted = _flat(self.config()), _flat(config)
-        for key in sorted(here.keys() | wanted.keys()):
-            if not key.startswith("versions.") and here.get(key) != wanted.get(key):
-                raise UserError(
-                    f"{self.path} holds a run with {key}={here.get(key)}, not {wanted.get(key)}: choose another --out"
-                )
+        if difference := self.config().first_difference(run):
+            key, here, wanted = difference
+            raise UserError(f"{self.path} holds a run with {key}={here}, not {wanted}: choose another --out")
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
@@ -71,20 +76,17 @@ class RunFolder:
                 f"{self.path} is in use by another process: wait for it or choose another --out"
             ) from None
 
-    def start(self, config: Mapping[str, Any], shots: list[dict[str, Any]]) -> None:
+    def start(self, config: RunConfig, shots: list[dict[str, Any]]) -> None:
         """Begin anew: forget an earlier attempt, write the config, by which others know a run, then the draw."""
         self._forget()
-        write_whole(self._config, (json.dumps(config, indent=2) + "\n").encode())
+        write_whole(self._config, config.to_json())
         write_whole(self._shots, json.dumps(shots).encode())
 
-    def config(self) -> dict[str, Any]:
+    def config(self) -> RunConfig:
         """The content of `config.json`."""
         try:
-            config: dict[str, Any] = json.loads(self._config.read_text())
-            # Runs of the first releases were all computed on the CPU and do not say so.
-            versions = {**config["versions"], "device": config["versions"].get("device", "cpu")}
-            return config | {"known_classes": list(config["known_classes"]), "versions": versions}
-        except (ValueError, TypeError, KeyError):
+            return RunConfig.model_validate_json(self._config.read_bytes())
+        except ValueError:
             raise UserError(f"{self._config} is not the configuration of a run") from None
 
     def shots(self) -> Any:
@@ -97,20 +99,28 @@ class RunFolder:
 
     def counts(self) -> list[Count]:
         """The rows of `counts.csv`, none where it is not there yet."""
-        if not self._counts.exists():
-            return []
         try:
-            with self._counts.open(newline="") as file:
-                return [Count(**{key: int(value) for key, value in row.items()}) for row in csv.DictReader(file)]
+            header, *lines = self._counts.read_text().splitlines()
+            if tuple(header.split(",")) != Count._fields:
+                raise ValueError(header)
+            return [Count(*map(int, line.split(","))) for line in lines]
+        except FileNotFoundError:
+            return []
         except (ValueError, TypeError):
             raise UserError(f"{self._counts} is not a table of trained,tested,n,correct") from None
 
+    def finished_run(self) -> FinishedRun | None:
+        """The run, if the counts of all its tasks are there; else None."""
+        if not self.exists():
+            return None
+        config, counts = self.config(), self.counts()
+        # Only what was tested after it was learned counts: there may be rows of tasks that were still to come.
+        tested = sum(row.tested <= row.trained for row in counts)
+        return FinishedRun(config, counts) if tested == config.tasks * (config.tasks + 1) // 2 else None
+
     def finished(self) -> bool:
         """Whether the counts of all tasks are there."""
-        if not self.exists():
-            return False
-        tasks = len(self.config()["known_classes"])
-        return len(self.counts()) == tasks * (tasks + 1) // 2
+        return self.finished_run() is not None
 
     def write_counts(self, counts: list[Count]) -> None:
         """Replace `counts.csv`."""
@@ -127,21 +137,30 @@ class RunFolder:
             file.flush()
             os.fsync(file.fileno())
 
-    def events(self) -> list[dict[str, Any]]:
-        """The whole lines of `events.jsonl`; a line cut off by a kill is passed over."""
-        if not self._events.exists():
-            return []
-        lines = self._events.read_bytes().splitlines(keepends=True)
-        return [json.loads(line) for line in lines if line.endswith(b"\n")]
+    def has_events(self) -> bool:
+        """Whether `events.jsonl` is there."""
+        return self._events.exists()
 
-    def save_checkpoint(self, position: int, counts: list[Count], state: Mapping[str, Tensor]) -> None:
+    def events(self) -> list[dict[str, Any]]:
+        """The whole lines of `events.jsonl`, none where it is not there yet; one cut off by a kill is passed over."""
+        try:
+            lines = self._events.read_bytes().splitlines(keepends=True)
+            return [json.loads(line) for line in lines if line.endswith(b"\n")]
+        except FileNotFoundError:
+            return []
+        except ValueError:
+            raise UserError(f"{self._events} is not the events of a run") from None
+
+    def save_checkpoint(self, position: int, counts: list[Count], state: Mapping[str, "Tensor"]) -> None:
         """Everything needed to continue after the task at `position`."""
+        import safetensors.torch  # here, because those who only read finished runs do without PyTorch
+
         metadata = {"position": str(position), "counts": json.dumps(counts)}
         write_whole(self._checkpoint, safetensors.torch.save(dict(state), metadata))
 
-    def resume(self) -> tuple[int, list[Count], dict[str, Tensor]]:
+    def resume(self) -> tuple[int, list[Count], dict[str, "Tensor"]]:
         """What `save_checkpoint` wrote last, or (0, [], {}); events of tasks after it are dropped."""
-        position, counts, state = 0, list[Count](), dict[str, Tensor]()
+        position, counts, state = 0, list[Count](), dict[str, "Tensor"]()
         if self._checkpoint.exists():
             try:
                 with safetensors.safe_open(self._checkpoint, framework="pt") as file:
@@ -193,8 +212,15 @@ def _entries(path: Path) -> list[Path]:
     return list(path.iterdir()) if path.is_dir() else []
 
 
-def _flat(value: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    flat: dict[str, Any] = {}
-    for key, item in value.items():
-        flat |= _flat(item, f"{prefix}{key}.") if isinstance(item, Mapping) else {f"{prefix}{key}": item}
-    return flat
+def find_run_folders(root: Path) -> list[RunFolder]:
+    """All run folders below `root`, by their paths; a `UserError` where it is no folder itself."""
+    if not root.is_dir():
+        raise UserError(f"{root} is not a folder: give one that `protoreplay run` or `bench` wrote to")
+    return [
+        RunFolder(path) for path in sorted(Path(place) for place, _, files in os.walk(root) if "config.json" in files)
+    ]
+
+
+def seconds_of(events: Iterable[Mapping[str, Any]]) -> float:
+    """Of learning and testing, all tasks together."""
+    return sum((float(event["learn_seconds"] + event["test_seconds"]) for event in events), 0.0)

@@ -7,11 +7,10 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as RichProgress
 
-from protoreplay.core.terminal import BarView, LineView, View, choose
+from protoreplay.core.terminal import BarView, LineView, ProgressView, pick_view
 
 QUIET_SECONDS = 10.0
 """In a log, a run that is one of many does not speak more often than this."""
-SECONDS_BETWEEN_STEPS = 0.1
 
 
 class RunProgress:
@@ -30,34 +29,7 @@ class RunProgress:
         """The run does not go on."""
 
 
-class RunProgressSender(RunProgress):
-    """Passes on what it is told to another process; of training steps only some, there may be thousands a second."""
-
-    def __init__(self, tell: Callable[..., None]) -> None:
-        """`tell` takes the name of a method of `RunProgress` and its arguments."""
-        self._tell, self._told = tell, 0.0
-
-    def begin(self, name: str, tasks: int, done: int) -> None:
-        """Tell."""
-        self._tell("begin", name, tasks, done)
-
-    def step(self, position: int, step: int, steps: int, loss: float) -> None:
-        """Tell, if the last time was a while ago."""
-        now = time.monotonic()
-        if now - self._told >= SECONDS_BETWEEN_STEPS:
-            self._told = now
-            self._tell("step", position, step, steps, loss)
-
-    def task(self, position: int, accuracy: float, seconds: float) -> None:
-        """Tell."""
-        self._tell("task", position, accuracy, seconds)
-
-    def end(self) -> None:
-        """Tell."""
-        self._tell("end")
-
-
-class GridProgress(View):
+class GridProgress(ProgressView):
     """The view of many runs at once; shows nothing."""
 
     def grid(self, runs: int, finished: int) -> None:
@@ -96,7 +68,7 @@ class _RunProgressLines(RunProgress):
 
 
 class GridProgressLines(LineView, GridProgress):
-    """GridProgressLines on stderr: one a task; in a grid fewer of them, and one for each run that is done."""
+    """Lines on stderr: one a task; in a grid fewer of them, and one for each run that is done."""
 
     _runs = 0
 
@@ -107,7 +79,7 @@ class GridProgressLines(LineView, GridProgress):
             self.say(f"{runs} runs, {finished} of them finished before")
 
     def run(self) -> RunProgress:
-        """GridProgressLines of its own."""
+        """Lines of its own."""
         return _RunProgressLines(self.say, QUIET_SECONDS if self._runs else 0.0)
 
     def tally(self, news: str, finished: int, failed: int, seconds_left: float) -> None:
@@ -146,7 +118,6 @@ class GridProgressBars(BarView, GridProgress):
     """A bar for each run that is under way; in a grid, below a bar of all runs."""
 
     def __init__(self, console: Console) -> None:
-        """Lay out the columns."""
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
         super().__init__(console, *columns, TextColumn("{task.fields[note]}"), transient=False)
         self._all: TaskID | None = None
@@ -167,8 +138,8 @@ class GridProgressBars(BarView, GridProgress):
 
 
 def for_this_terminal() -> GridProgress:
-    """GridProgressBars where stderr is a terminal, lines where it is not."""
-    return choose(GridProgressBars, GridProgressLines)
+    """Bars where stderr is a terminal, lines where it is not."""
+    return pick_view(GridProgressBars, GridProgressLines)
 
 
 def _more(failed: int, seconds_left: float) -> str:

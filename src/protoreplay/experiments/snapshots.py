@@ -26,9 +26,6 @@ MAPPED_AFTER = (1, 3)
 ANSWERS = 20_000
 """Answers that are kept after a task, at most."""
 
-Floats = NDArray[np.float32]
-Integers = NDArray[np.int64]
-
 
 @dataclass(frozen=True)
 class PrototypeSnapshot:
@@ -46,22 +43,21 @@ class PrototypeSnapshot:
         image_labels: M.
     """
 
-    mean: Floats
-    variance: Floats
-    classes: Integers
-    tested: Integers
-    labels: Integers
-    predicted: Integers
-    confidence: Floats
-    images: Floats
-    image_labels: Integers
+    mean: NDArray[np.float32]
+    variance: NDArray[np.float32]
+    classes: NDArray[np.int64]
+    tested: NDArray[np.int64]
+    labels: NDArray[np.int64]
+    predicted: NDArray[np.int64]
+    confidence: NDArray[np.float32]
+    images: NDArray[np.float32]
+    image_labels: NDArray[np.int64]
 
 
-def load(folder: RunFolder) -> list[PrototypeSnapshot]:
+def load_snapshots(folder: RunFolder) -> list[PrototypeSnapshot]:
     """The snapshots of a finished run, task after task; a `UserError` where it has none or they are damaged."""
-    tasks = len(folder.config()["known_classes"])
     snapshots = []
-    for path in (_file(folder, task) for task in range(1, tasks + 1)):
+    for path in (_file(folder, task) for task in range(1, folder.config().tasks + 1)):
         try:
             snapshots.append(PrototypeSnapshot(**safetensors.numpy.load(path.read_bytes())))
         except FileNotFoundError:
@@ -71,7 +67,7 @@ def load(folder: RunFolder) -> list[PrototypeSnapshot]:
     return snapshots
 
 
-def kept(folder: RunFolder) -> bool:
+def has_snapshots(folder: RunFolder) -> bool:
     """Whether a run kept its prototypes after the first task."""
     return _file(folder, 1).exists()
 
@@ -84,26 +80,25 @@ class SnapshotWriter:
     """Collects the answers of a test, and writes the snapshot after each task."""
 
     def __init__(self, folder: RunFolder, stream: Stream) -> None:
-        """Nothing is written yet."""
         self._folder, self._stream = folder, stream
-        self._heard: list[tuple[int, Tensor, Tensor]] = []
+        self._answers: list[tuple[int, Tensor, Tensor]] = []
 
     def whole(self, done: int) -> bool:
         """Whether the snapshots of the first `done` tasks are there."""
         return all(_file(self._folder, task).exists() for task in range(1, done + 1))
 
-    def check(self) -> None:
+    def require_all(self) -> None:
         """A `UserError` if a finished run lacks snapshots: a finished run is never done twice."""
         if not self.whole(len(self._stream)):
             raise UserError(f"{self._folder.path} is finished and kept no prototypes: choose another --out")
 
-    def hear(self, tested: int, probabilities: Tensor, labels: Tensor) -> None:
-        """As `run.Heard`."""
-        self._heard.append((tested, probabilities, labels))
+    def add_answers(self, tested: int, probabilities: Tensor, labels: Tensor) -> None:
+        """As `run.AnswerCallback`."""
+        self._answers.append((tested, probabilities, labels))
 
     @torch.no_grad()
     def write(self, method: Method[Any], test_set: Callable[[int], tuple[Tensor, Tensor]], trained: int) -> None:
-        """Write the snapshot after the task `trained`, and forget what was heard.
+        """Write the snapshot after the task `trained`, and forget its answers.
 
         Args:
             method: with a `latent`.
@@ -121,7 +116,7 @@ class SnapshotWriter:
             "mean": latent.mean.float().cpu(),
             "variance": latent.variance.float().cpu(),
             "classes": latent.classes.cpu(),
-            **self._answers(torch.tensor(method.classes)),
+            **self._chosen_answers(torch.tensor(method.classes)),
             "images": torch.cat(mapped[0]).float(),
             "image_labels": torch.cat(mapped[1]),
         }
@@ -129,15 +124,15 @@ class SnapshotWriter:
         content = safetensors.torch.save({name: tensor.contiguous() for name, tensor in tensors.items()})
         write_whole(_file(self._folder, trained), content)
 
-    def _answers(self, classes: Tensor) -> dict[str, Tensor]:
-        """Evenly chosen answers of what was heard."""
-        share = max(1, ANSWERS // len(self._heard))
+    def _chosen_answers(self, classes: Tensor) -> dict[str, Tensor]:
+        """Evenly chosen answers."""
+        share = max(1, ANSWERS // len(self._answers))
         parts = []
-        for tested, probabilities, labels in self._heard:
+        for tested, probabilities, labels in self._answers:
             rows = _evenly(len(labels), share)
             confidence, place = probabilities[rows].max(1)
             parts.append((torch.full_like(labels[rows], tested), labels[rows], classes[place], confidence.float()))
-        self._heard = []
+        self._answers = []
         names = ("tested", "labels", "predicted", "confidence")
         return dict(zip(names, map(torch.cat, zip(*parts, strict=True)), strict=True))
 

@@ -1,9 +1,10 @@
 """What one run is: protocol, method, seed and settings, all resolved and checked before anything is written."""
 
+import functools
 import itertools
 import platform
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from typing import Any
@@ -11,9 +12,11 @@ from typing import Any
 import torch
 
 from protoreplay._version import __version__
-from protoreplay.core import devices
+from protoreplay.core.devices import check_device, pick_device
 from protoreplay.core.errors import UserError, unknown_name
+from protoreplay.core.registry import short_names
 from protoreplay.core.settings import Settings
+from protoreplay.experiments.run_config import NamedSettings, RunConfig, RunIdentity
 from protoreplay.methods import registry
 from protoreplay.methods.base import Method, MethodContext
 from protoreplay.streams import protocols
@@ -39,7 +42,7 @@ class RunSpec:
         seed: of the draw and of the method.
         evaluation: on test images, or on validation images cut from the training set.
         variant: the method's name with the settings that were given; names the run's folder.
-        device: where to compute, one of `devices.DEVICES`; does not make it another run.
+        device: where to compute, one of `protoreplay.core.devices.DEVICES`; does not make it another run.
         keep: whether it keeps its prototypes for analyses; nor does that.
     """
 
@@ -64,27 +67,58 @@ class RunSpec:
 
     def build(self, stream: Stream) -> Method[Any]:
         """The run's method, having learned nothing."""
-        context = MethodContext(stream.image_shape, stream.num_classes, self.seed, devices.pick(self.device))
+        context = MethodContext(stream.image_shape, stream.num_classes, self.seed, pick_device(self.device))
         return registry.get_method(self.method).build(self.method_settings, context)
 
-    def identity(self, known_classes: list[int]) -> dict[str, Any]:
+    def identity(self, known_classes: Sequence[int]) -> RunIdentity:
         """What makes it this run and no other; `known_classes` of its stream, or of one of another seed."""
-        return {
-            "protocol": {"name": self.protocol.name, "settings": self.stream_settings.model_dump()},
-            "method": {"name": self.method, "settings": self.method_settings.model_dump()},
-            "seed": self.seed,
-            "evaluation": self.evaluation,
-            "known_classes": known_classes,
-        }
+        return RunIdentity(
+            protocol=NamedSettings(name=self.protocol.name, settings=self.stream_settings.model_dump(mode="json")),
+            method=NamedSettings(name=self.method, settings=self.method_settings.model_dump(mode="json")),
+            seed=self.seed,
+            evaluation=self.evaluation,
+            known_classes=tuple(known_classes),
+        )
 
-    def config(self, stream: Stream) -> dict[str, Any]:
+    def config(self, stream: Stream) -> RunConfig:
         """The content of `config.json`: everything needed to repeat the run, and what it is computed with."""
         instructions = torch.backends.cpu.get_cpu_capability()
-        computed_with = versions() | {"device": devices.pick(self.device), "processor": instructions}
-        return self.identity(stream.known_classes()) | {"versions": computed_with}
+        computed_with = installed_versions() | {"device": pick_device(self.device), "processor": instructions}
+        return RunConfig(**dict(self.identity(stream.known_classes())), versions=computed_with)
+
+    def to_plain(self) -> dict[str, Any]:
+        """As values that any process can read before it knows the classes of this run's settings."""
+        return {
+            **{name: getattr(self, name) for name in ("method", "seed", "evaluation", "variant", "device", "keep")},
+            "protocol": self.protocol.name,
+            "stream_settings": _plain_settings(self.stream_settings),
+            "method_settings": _plain_settings(self.method_settings),
+        }
+
+    @classmethod
+    def from_plain(
+        cls, plain: Mapping[str, Any], find_protocol: Callable[[str], Protocol] = protocols.get_protocol
+    ) -> "RunSpec":
+        """The run that `to_plain` told of; foreign code that it needs must have been installed."""
+        protocol, method = find_protocol(plain["protocol"]), plain["method"]
+        settings = registry.get_method(method).method.Config
+        return cls(
+            **{
+                **plain,
+                "protocol": protocol,
+                "stream_settings": protocol.settings(plain["stream_settings"]),
+                "method_settings": settings.parse(plain["method_settings"], method),
+            }
+        )
 
 
-def versions() -> dict[str, str]:
+def _plain_settings(settings: Settings) -> dict[str, Any]:
+    """All of them, also such as are not written down where they have their default."""
+    return dict(settings) | settings.model_dump(mode="json")
+
+
+@functools.cache
+def installed_versions() -> dict[str, str]:
     """Of all that a result may depend on."""
     return {
         "protoreplay": __version__,
@@ -132,7 +166,7 @@ def resolve_grid(
         raise UserError(f"seed {min(seeds)}: seeds are 0 or above")
     if twice := sorted(overrides.keys() & vary.keys()):
         raise UserError(f"{twice[0]} is both set and varied: give one of them")
-    devices.check(device)
+    check_device(device)
     keeping = [name for name in method_names if registry.get_method(name).method.has_latent()]
     if keep and not keeping:
         having = [name for name, recipe in registry.METHODS.items() if recipe.method.has_latent()]
@@ -158,12 +192,13 @@ def _variants(
             raise unknown_name("setting", key, sorted(known), f" of {protocol.name} with {', '.join(method_names)}")
 
     stream_settings = protocol.settings({key: value for key, value in overrides.items() if key in stream_fields})
+    short = short_names(fields, taken=registry.METHODS)
     specs = []
     for name in fields:
         own = {key: value for key, value in overrides.items() if key in fields[name] and key not in stream_fields}
         settings = registry.configure(name, protocol, own)
         given = {key: overrides[key] for key in sorted(overrides) if key in own or key in stream_fields}
         given |= {"eval": evaluation} if evaluation != "test" else {}
-        variant = file_name(",".join([name, *(f"{key}={value}" for key, value in given.items())]))
+        variant = file_name(",".join([short[name], *(f"{key}={value}" for key, value in given.items())]))
         specs.append(RunSpec(protocol, stream_settings, name, settings, 0, evaluation, variant))
     return specs

@@ -12,7 +12,7 @@ STEPS_PER_TASK = 1000
 class TensorBoard(RunProgress):
     """Writes what it is told, and tells another view."""
 
-    def __init__(self, view: RunProgress, path: Path) -> None:
+    def __init__(self, progress: RunProgress, path: Path) -> None:
         """Ready to write into `path/tensorboard` from `begin` on; a `UserError` where the package is missing."""
         try:
             from torch.utils.tensorboard.writer import SummaryWriter
@@ -20,14 +20,14 @@ class TensorBoard(RunProgress):
             raise UserError(
                 "--log tensorboard needs the package tensorboard: pip install 'protoreplay[tensorboard]'"
             ) from None
-        self._open, self._view, self._path = SummaryWriter, view, path / "tensorboard"
+        self._open, self._progress, self._path = SummaryWriter, progress, path / "tensorboard"
         self._last = -1
 
     def begin(self, name: str, tasks: int, done: int) -> None:
         """Open the files; what an interrupted attempt wrote beyond its last whole task is not shown."""
         self._last = done * STEPS_PER_TASK
         self._writer = self._open(str(self._path), purge_step=self._last + 1)
-        self._view.begin(name, tasks, done)
+        self._progress.begin(name, tasks, done)
 
     def step(self, position: int, step: int, steps: int, loss: float) -> None:
         """Write the loss, unless the axis has no room for one more."""
@@ -35,15 +35,15 @@ class TensorBoard(RunProgress):
         if at > self._last:
             self._writer.add_scalar("loss", loss, at)
             self._last = at
-        self._view.step(position, step, steps, loss)
+        self._progress.step(position, step, steps, loss)
 
     def task(self, position: int, accuracy: float, seconds: float) -> None:
         """Write the accuracy on everything seen so far."""
         self._writer.add_scalar("accuracy", accuracy, position * STEPS_PER_TASK)
-        self._view.task(position, accuracy, seconds)
+        self._progress.task(position, accuracy, seconds)
 
     def end(self) -> None:
         """Close the files."""
         if self._last >= 0:
             self._writer.close()
-        self._view.end()
+        self._progress.end()

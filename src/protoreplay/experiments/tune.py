@@ -15,7 +15,7 @@ from protoreplay.experiments.run_folder import RunFolder
 from protoreplay.experiments.run_progress import GridProgress
 from protoreplay.experiments.spec import first_seeds, resolve_grid
 from protoreplay.methods import presets, registry
-from protoreplay.metrics.accuracy import average
+from protoreplay.metrics.accuracy import average_accuracy
 
 TASKS = 2
 
@@ -34,7 +34,7 @@ def tune(
     seeds: int,
     root: Path,
     overrides: Mapping[str, Any] | None = None,
-    board: GridProgress | None = None,
+    progress: GridProgress | None = None,
     engine: Engine = in_this_process,
 ) -> list[Trial]:
     """Run every candidate of the method's grid on the validation streams; the best first, ties in the grid's order.
@@ -48,12 +48,12 @@ def tune(
         raise UserError(f"{method} has no settings to search: {', '.join(searchable())} have")
     chosen = first_seeds(seeds, "validation")
     specs = resolve_grid(protocol, [method], chosen, {"tasks": TASKS, **(overrides or {})}, "validation", vary=search)
-    execute_grid(specs, root, board, engine)
+    execute_grid(specs, root, progress, engine)
     trials = []
     for candidate in itertools.product(*search.values()):
         settings = dict(zip(search, candidate, strict=True))
         own = [spec for spec in specs if spec.method_settings.model_dump().items() >= settings.items()]
-        scores = [average(RunFolder(run_path(root, spec)).counts()) for spec in own]
+        scores = [average_accuracy(RunFolder(run_path(root, spec)).counts()) for spec in own]
         trials.append(Trial(settings, statistics.mean(scores)))
     return sorted(trials, key=lambda trial: -trial.accuracy)
 
@@ -80,10 +80,10 @@ def add_to(
         ),
     )
     try:
-        known = presets.parse(path.read_text()) if path.exists() else []
+        known = presets.parse_presets(path.read_text()) if path.exists() else []
     except ValueError:
         raise UserError(f"{path} is not a file of presets: give another one, or one that does not exist yet") from None
-    write_whole(path, presets.dump(known, found).encode())
+    write_whole(path, presets.dump_presets(known, found).encode())
 
 
 def searchable() -> list[str]:

@@ -7,35 +7,40 @@ them, whatever ends it.
 """
 
 import contextlib
+import functools
 import multiprocessing
 import os
 import signal
 import threading
 from collections.abc import Iterator
+from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from protoreplay.experiments.grid_queue import LOOK_AGAIN_SECONDS, GridQueue, Outcome, attempt, run_path
-from protoreplay.experiments.run_progress import RunProgressSender
+from protoreplay.core.registry import ForeignCode, foreign_code, install
+from protoreplay.experiments.grid_queue import LOOK_AGAIN_SECONDS, GridQueue, RunOutcome, attempt_run, run_path
+from protoreplay.experiments.run_messages import RunMessage, RunProgressSender, tell
 from protoreplay.experiments.spec import RunSpec
+from protoreplay.streams.protocols import get_protocol
 
 # Not forked: PyTorch's threads do not survive a fork.
 SPAWN = multiprocessing.get_context("spawn")
 
 
-def in_workers(work: GridQueue, jobs: int) -> None:
+def in_workers(queue: GridQueue, jobs: int) -> None:
     """Up to `jobs` runs at a time, each in a worker process."""
     workers: list[_Worker] = []
+    code = foreign_code() if queue.left() else ForeignCode()
     try:
-        while work.left() or any(worker.number is not None for worker in workers):
+        while queue.left() or any(worker.number is not None for worker in workers):
             for worker in workers:
                 if worker.number is None:
-                    worker.give(work.take())
-            while len(workers) < jobs and (number := work.take()) is not None:
-                workers.append(_Worker(work))
+                    worker.give(queue.take())
+            while len(workers) < jobs and (number := queue.take()) is not None:
+                workers.append(_Worker(queue, code))
                 workers[-1].give(number)
             for pipe in wait([worker.pipe for worker in workers], LOOK_AGAIN_SECONDS):
                 worker = next(worker for worker in workers if worker.pipe is pipe)
@@ -50,12 +55,11 @@ def in_workers(work: GridQueue, jobs: int) -> None:
 class _Worker:
     """A worker process as seen by the one that started it; `number` is of the run it does."""
 
-    def __init__(self, work: GridQueue) -> None:
-        self._work, self._view = work, work.board.run()
+    def __init__(self, queue: GridQueue, code: ForeignCode) -> None:
+        self._queue, self._progress = queue, queue.progress.run()
         self.number: int | None = None
         self.pipe, theirs = SPAWN.Pipe()
-        arguments = (theirs, work.specs, work.root, work.log)
-        self.process = SPAWN.Process(target=_serve, args=arguments, daemon=True)
+        self.process = SPAWN.Process(target=_serve, args=(theirs, code, queue.log), daemon=True)
         with _no_interrupt():
             self.process.start()
         theirs.close()
@@ -64,29 +68,38 @@ class _Worker:
         """Have it do a run."""
         self.number = number
         if number is not None:
+            spec = self._queue.specs[number]
             with contextlib.suppress(OSError):  # it is dead: `listen` will find out
-                self.pipe.send(number)
+                self.pipe.send(_Order(spec.to_plain(), run_path(self._queue.root, spec).absolute()))
 
     def listen(self) -> bool:
         """Hear what it tells; False once it is dead."""
         try:
-            told, arguments = self.pipe.recv()
+            message: RunMessage | RunOutcome = self.pipe.recv()
         except (EOFError, OSError):
-            self._view.end()
+            self._progress.end()
             self.process.join()
             if self.number is not None:
-                self._settle(Outcome("lost", f" (exit code {self.process.exitcode})"))
+                self._settle(RunOutcome("lost", f" (exit code {self.process.exitcode})"))
             return False
-        if told == "outcome":
-            self._settle(*arguments)
+        if isinstance(message, RunOutcome):
+            self._settle(message)
         else:
-            getattr(self._view, told)(*arguments)
+            tell(self._progress, message)
         return True
 
-    def _settle(self, outcome: Outcome) -> None:
+    def _settle(self, outcome: RunOutcome) -> None:
         number, self.number = self.number, None
         assert number is not None, "a worker has an outcome only of a run it was given"
-        self._work.settle(number, outcome)
+        self._queue.settle(number, outcome)
+
+
+@dataclass(frozen=True)
+class _Order:
+    """A run for a worker to do: what `RunSpec.to_plain` says of it, and its folder."""
+
+    spec: dict[str, Any]
+    path: Path
 
 
 @contextlib.contextmanager
@@ -99,24 +112,29 @@ def _no_interrupt() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _serve(pipe: "Connection[Any, Any]", specs: list[RunSpec], root: Path, log: str | None) -> None:
+def _serve(pipe: "Connection[Any, Any]", code: ForeignCode, log: str | None) -> None:
     """What a worker does: the runs it is given, one after the other."""
     threading.Thread(target=_end_with_parent, daemon=True).start()
     torch.set_num_threads(1)
+    find_protocol = functools.cache(get_protocol)  # one for all runs, so that photos of a folder are read once
 
-    def tell(told: str, *arguments: object) -> None:
+    def send(message: RunMessage | RunOutcome) -> None:
         try:
-            pipe.send((told, arguments))
+            pipe.send(message)
         except OSError:
             os._exit(1)  # nobody is there any more; an exception would be taken for a failure of the run
 
     while True:
         try:
-            number = pipe.recv()
+            order: _Order = pipe.recv()
         except EOFError:
             return
-        spec = specs[number]
-        tell("outcome", attempt(spec, run_path(root, spec), RunProgressSender(tell), log))
+
+        def spec(order: _Order = order) -> RunSpec:
+            install(code)
+            return RunSpec.from_plain(order.spec, find_protocol)
+
+        send(attempt_run(spec, order.path, RunProgressSender(send), log))
 
 
 def _end_with_parent() -> None:

@@ -84,11 +84,16 @@ class EncoderSettings(AugmentationSettings):
     """Steps per task at most: a task of many images is then not trained on for all its `epochs` (ours)."""
 
 
-class MemorySettings(EncoderSettings):
-    """Settings of methods that keep images."""
+class AdamSettings(EncoderSettings):
+    """Settings of methods that train with Adam."""
 
     lr: float = Field(1e-3, gt=0)
     """Adam's learning rate (published for split-cifar10: 1e-3)."""
+
+
+class MemorySettings(AdamSettings):
+    """Settings of methods that keep images."""
+
     budget: int = Field(10, ge=0)
     """Images that are kept (published for split-cifar10: 10)."""
     budget_per: BudgetPer = "run"

@@ -8,7 +8,7 @@ from protoreplay.core.progress import StepCallback
 from protoreplay.methods.base import MethodContext
 from protoreplay.methods.importance import FisherLabels, fisher, some
 from protoreplay.methods.linear import LinearMethod
-from protoreplay.methods.penalty import ImportanceMethod, PenaltySettings, Quadratic, Weights, penalised, weights
+from protoreplay.methods.penalty import PenaltySettings, Quadratic, Regulariser, Weights, no_importance, weights
 from protoreplay.streams.stream import Task
 
 
@@ -32,7 +32,7 @@ class EWCConfig(FisherSettings):
     (published for split-cifar10: 600)."""
 
 
-class EWC(ImportanceMethod[EWCConfig]):
+class EWC(Regulariser[EWCConfig]):
     """Fine-tuning, with a quadratic term for each past task around the weights it ended with.
 
     The terms are kept as their sum, exact but for a constant: importances and their centre, for any number of tasks.
@@ -43,12 +43,13 @@ class EWC(ImportanceMethod[EWCConfig]):
 
     def __init__(self, config: EWCConfig, context: MethodContext) -> None:
         super().__init__(config, context)
+        self.importance = self.carry("importance", no_importance(self.network))
         self.anchor = self.carry("anchor", weights(self.network))
 
     def _learn(self, task: Task, on_step: StepCallback) -> None:
         """Train on the task's images with the penalty, then add the task's own term to it."""
         penalty = Quadratic(self.importance, self.anchor)
-        self.fit(task, self.optimizer, on_step, step=penalised(penalty, self.network, self.config.strength))
+        self.fit_with(penalty, task, on_step)
         penalty.absorb(fisher_of_task(self, task), dict(self.network.named_parameters()))
 
 

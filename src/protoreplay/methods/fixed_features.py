@@ -1,4 +1,4 @@
-"""What methods on untrained features share: which features, how they are made, and a mean of them for each class."""
+"""What methods on untrained features share: which features, and how they are made."""
 
 from typing import Literal, TypeVar
 
@@ -36,19 +36,22 @@ def extractor(config: FeatureSettings, shape: ImageShape, generator: torch.Gener
     return module, module(torch.zeros(1, *shape, dtype=torch.uint8)).shape[1]
 
 
-S = TypeVar("S", bound=FeatureSettings)
+F = TypeVar("F", bound=FeatureSettings)
 
 
-class FixedFeaturesMethod(Method[S]):
-    """Features that nothing trains, and the means of them that each class of each task has had."""
+class FixedFeatureMethod(Method[F]):
+    """A method on features that nothing trains.
+
+    It carries what makes them, and a mean for every class of every task.
+    """
 
     frozen = True
 
-    def __init__(self, config: S, context: MethodContext) -> None:
+    def __init__(self, config: F, context: MethodContext) -> None:
         super().__init__(config, context)
-        body, self.width = extractor(config, context.image_shape, self.initial_weights())
-        self.prototypes = self.carry("prototypes", ClassMeans.none(self.width, self.device))
+        body, width = extractor(config, context.image_shape, self.initial_weights())
         self.features = self.carry("features", body.to(self.device))
+        self.prototypes = self.carry("prototypes", ClassMeans.none(width, self.device))
 
     @property
     def deterministic(self) -> bool:

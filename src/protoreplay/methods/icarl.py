@@ -11,8 +11,7 @@ from protoreplay.core.progress import StepCallback
 from protoreplay.encoders.network import Network
 from protoreplay.methods.base import PREDICT_BATCH, BatchClassifier, MemorySettings, MethodContext
 from protoreplay.methods.distillation import soft_cross_entropy
-from protoreplay.methods.linear import LinearMethod, Loss
-from protoreplay.methods.optimizers import adam
+from protoreplay.methods.linear import AdamMethod, Loss
 from protoreplay.methods.replay_memory import ReplayMemory, quota
 from protoreplay.prototypes.distances import squared_distances
 from protoreplay.prototypes.gaussians import class_probabilities
@@ -29,7 +28,7 @@ class ICaRLConfig(MemorySettings):
     """Softens probabilities in `kl` distillation (Li and Hoiem 2016: 2)."""
 
 
-class ICaRL(LinearMethod[ICaRLConfig]):
+class ICaRL(AdamMethod[ICaRLConfig]):
     """The encoder with a linear head that only trains it, and exemplars of every class of every task that answer.
 
     Exemplars stand in the order of their choice, so that fewer are the first ones. Classes that a task brings, be it
@@ -41,7 +40,6 @@ class ICaRL(LinearMethod[ICaRLConfig]):
 
     def __init__(self, config: ICaRLConfig, context: MethodContext) -> None:
         super().__init__(config, context)
-        self.optimizer = self.carry("optimizer", adam(self.network, config.lr))
         self.exemplars = self.carry("exemplars", ReplayMemory.empty(context.image_shape))
         self.pairs = self.carry("pairs", 0)
         """How many (task, class) pairs share the budget."""

@@ -4,10 +4,7 @@ import torch
 from pydantic import Field
 
 from protoreplay.core.progress import StepCallback
-from protoreplay.methods.base import MethodContext
-from protoreplay.methods.linear import LinearMethod
-from protoreplay.methods.optimizers import adam
-from protoreplay.methods.penalty import SEARCH, PenaltySettings, Quadratic, penalised, weights
+from protoreplay.methods.penalty import PenaltySettings, Quadratic, Regulariser, weights
 from protoreplay.streams.stream import Task
 
 
@@ -18,7 +15,7 @@ class L2Config(PenaltySettings):
     """The penalty is `strength / 2 * sum of (weight - old weight) ** 2` (published for split-cifar10: 100)."""
 
 
-class L2(LinearMethod[L2Config]):
+class L2(Regulariser[L2Config]):
     """Fine-tuning, with one quadratic term around the weights as the last task left them.
 
     Those are the network's own when a task begins, so nothing is kept beside the network and its optimiser.
@@ -26,14 +23,9 @@ class L2(LinearMethod[L2Config]):
 
     Config = L2Config
     summary = "weights held near those after the task before"
-    search = SEARCH
-
-    def __init__(self, config: L2Config, context: MethodContext) -> None:
-        super().__init__(config, context)
-        self.optimizer = self.carry("optimizer", adam(self.network, config.lr))
 
     def _learn(self, task: Task, on_step: StepCallback) -> None:
         """Train on the task's images with the penalty; the first task has none."""
         anchor = weights(self.network)
         penalty = Quadratic(dict.fromkeys(anchor, torch.tensor(float(bool(self.old_classes)))), anchor)
-        self.fit(task, self.optimizer, on_step, step=penalised(penalty, self.network, self.config.strength))
+        self.fit_with(penalty, task, on_step)

@@ -10,12 +10,13 @@ from torch.nn import functional
 from protoreplay.core.progress import StepCallback
 from protoreplay.encoders.network import Network
 from protoreplay.methods.augmentation import augment
-from protoreplay.methods.base import BatchClassifier, EncoderSettings, Method, MethodContext
+from protoreplay.methods.base import AdamSettings, BatchClassifier, EncoderSettings, Method, MethodContext
 from protoreplay.methods.batches import batches, steps_per_task
-from protoreplay.methods.optimizers import descend
+from protoreplay.methods.optimizers import adam, descend
 from protoreplay.streams.stream import Task
 
 E = TypeVar("E", bound=EncoderSettings)
+A = TypeVar("A", bound=AdamSettings)
 
 Loss = Callable[[Tensor, Tensor], Tensor]
 """The loss of a batch of images and its targets (int64, N: columns of `scores`)."""
@@ -72,3 +73,11 @@ class LinearMethod(Method[E]):
     def _classifier(self) -> BatchClassifier:
         """Softmax over the classes seen."""
         return lambda images: self.scores(images).softmax(1)
+
+
+class AdamMethod(LinearMethod[A]):
+    """A linear head trained with one Adam, whose moments go on from task to task."""
+
+    def __init__(self, config: A, context: MethodContext) -> None:
+        super().__init__(config, context)
+        self.optimizer = self.carry("optimizer", adam(self.network, config.lr))

@@ -5,14 +5,13 @@ from pydantic import Field
 from torch import Tensor
 
 from protoreplay.core.progress import StepCallback
-from protoreplay.methods.base import EncoderSettings, MethodContext
+from protoreplay.methods.base import AdamSettings
 from protoreplay.methods.distillation import soft_cross_entropy
-from protoreplay.methods.linear import LinearMethod
-from protoreplay.methods.optimizers import adam
+from protoreplay.methods.linear import AdamMethod
 from protoreplay.streams.stream import Task
 
 
-class LwFConfig(EncoderSettings):
+class LwFConfig(AdamSettings):
     """Settings of LwF."""
 
     lr: float = Field(1e-3, gt=0)
@@ -23,7 +22,7 @@ class LwFConfig(EncoderSettings):
     """Softens both networks' probabilities (Li and Hoiem 2016: 2)."""
 
 
-class LwF(LinearMethod[LwFConfig]):
+class LwF(AdamMethod[LwFConfig]):
     """Fine-tuning, with distillation of the classes known before from the network as the last task left it.
 
     That is the network's own state when a task begins, so no second network is kept.
@@ -31,10 +30,6 @@ class LwF(LinearMethod[LwFConfig]):
 
     Config = LwFConfig
     summary = "Learning without Forgetting, distillation on the new images"
-
-    def __init__(self, config: LwFConfig, context: MethodContext) -> None:
-        super().__init__(config, context)
-        self.optimizer = self.carry("optimizer", adam(self.network, config.lr))
 
     def _learn(self, task: Task, on_step: StepCallback) -> None:
         """Train on the task's images, by cross-entropy among all classes and distillation among the old ones."""

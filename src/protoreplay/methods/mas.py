@@ -6,7 +6,12 @@ from pydantic import Field
 
 from protoreplay.core.progress import StepCallback
 from protoreplay.methods.importance import sensitivity, some
-from protoreplay.methods.penalty import ImportanceMethod, PenaltySettings
+from protoreplay.methods.penalty import (
+    ImportanceRegulariser,
+    PenaltySettings,
+    Quadratic,
+    weights,
+)
 from protoreplay.streams.stream import Task
 
 
@@ -20,7 +25,7 @@ class MASConfig(PenaltySettings):
     """Images of the task that importances are averaged over, drawn at random where there are more (ours)."""
 
 
-class MAS(ImportanceMethod[MASConfig]):
+class MAS(ImportanceRegulariser[MASConfig]):
     """Fine-tuning, with one quadratic term around the latest weights; importances of tasks are summed.
 
     A task's importance of a weight is the mean over its images of `|d (squared length of the scores) / d weight|`.
@@ -31,7 +36,8 @@ class MAS(ImportanceMethod[MASConfig]):
 
     def _learn(self, task: Task, on_step: StepCallback) -> None:
         """Train on the task's images with the penalty, then add the task's importances."""
-        self.fit_near_latest(task, on_step)
+        penalty = Quadratic(self.importance, weights(self.network))
+        self.fit_with(penalty, task, on_step)
         index = some(len(task.labels), self.config.importance_images, self.generator("importance", task.position))
         new = sensitivity(self.network, task.images[index].to(self.device), self.classes)
         self.importance = {name: new[name].add_(old) for name, old in self.importance.items()}

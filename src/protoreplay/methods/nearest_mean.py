@@ -5,7 +5,7 @@ from torch import Tensor
 
 from protoreplay.core.progress import StepCallback
 from protoreplay.methods.base import BatchClassifier
-from protoreplay.methods.fixed_features import FeatureSettings, FixedFeaturesMethod
+from protoreplay.methods.fixed_features import FeatureSettings, FixedFeatureMethod
 from protoreplay.prototypes.distances import squared_distances
 from protoreplay.prototypes.gaussians import class_probabilities
 from protoreplay.streams.stream import Task
@@ -15,7 +15,7 @@ class NearestMeanConfig(FeatureSettings):
     """Settings of the nearest mean."""
 
 
-class NearestMean(FixedFeaturesMethod[NearestMeanConfig]):
+class NearestMean(FixedFeatureMethod[NearestMeanConfig]):
     """One mean for every class of every task."""
 
     Config = NearestMeanConfig

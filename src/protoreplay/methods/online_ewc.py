@@ -4,7 +4,7 @@ from pydantic import Field
 
 from protoreplay.core.progress import StepCallback
 from protoreplay.methods.ewc import FisherSettings, fisher_of_task
-from protoreplay.methods.penalty import ImportanceMethod
+from protoreplay.methods.penalty import ImportanceRegulariser, Quadratic, weights
 from protoreplay.streams.stream import Task
 
 
@@ -18,7 +18,7 @@ class OnlineEWCConfig(FisherSettings):
     """After a task, importance becomes `gamma * importance + fisher` (ours: 1, nothing fades)."""
 
 
-class OnlineEWC(ImportanceMethod[OnlineEWCConfig]):
+class OnlineEWC(ImportanceRegulariser[OnlineEWCConfig]):
     """Fine-tuning, with one quadratic term around the weights that the last task left: the network's own."""
 
     Config = OnlineEWCConfig
@@ -26,6 +26,7 @@ class OnlineEWC(ImportanceMethod[OnlineEWCConfig]):
 
     def _learn(self, task: Task, on_step: StepCallback) -> None:
         """Train on the task's images with the penalty, then renew the importances."""
-        self.fit_near_latest(task, on_step)
+        penalty = Quadratic(self.importance, weights(self.network))
+        self.fit_with(penalty, task, on_step)
         new = fisher_of_task(self, task)
         self.importance = {name: new[name].add_(old, alpha=self.config.gamma) for name, old in self.importance.items()}

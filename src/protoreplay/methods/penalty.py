@@ -2,16 +2,16 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import torch
 from pydantic import Field
 from torch import Tensor, nn
 
 from protoreplay.core.progress import StepCallback
-from protoreplay.methods.base import EncoderSettings, MethodContext
-from protoreplay.methods.linear import LinearMethod, Step
-from protoreplay.methods.optimizers import adam, descend
+from protoreplay.methods.base import AdamSettings, MethodContext
+from protoreplay.methods.linear import AdamMethod, Step
+from protoreplay.methods.optimizers import descend
 from protoreplay.streams.stream import Task
 
 SEARCH: Mapping[str, tuple[float, ...]] = {"lr": (1e-4, 1e-3), "strength": (0.1, 1.0, 10.0, 100.0, 1e3, 1e4, 1e5)}
@@ -23,7 +23,7 @@ Weights = dict[str, Tensor]
 """One number for each weight of a network, by the names of its parameters."""
 
 
-class PenaltySettings(EncoderSettings):
+class PenaltySettings(AdamSettings):
     """Settings of every regulariser."""
 
     lr: float = Field(1e-3, gt=0)
@@ -113,17 +113,19 @@ def penalised(penalty: Quadratic, network: nn.Module, strength: float) -> Step:
 P = TypeVar("P", bound=PenaltySettings)
 
 
-class ImportanceMethod(LinearMethod[P]):
-    """Fine-tuning by Adam, whose moments go on from task to task, with weights held by an importance of each."""
+class Regulariser(AdamMethod[P]):
+    """Fine-tuning with a quadratic penalty on leaving old weights."""
 
-    search = SEARCH
+    search: ClassVar[Mapping[str, tuple[Any, ...]]] = SEARCH
+
+    def fit_with(self, penalty: Quadratic, task: Task, on_step: StepCallback) -> None:
+        """Train on the task's images, by cross-entropy and the penalty."""
+        self.fit(task, self.optimizer, on_step, step=penalised(penalty, self.network, self.config.strength))
+
+
+class ImportanceRegulariser(Regulariser[P]):
+    """Its penalty is around the weights as the last task left them, by importances that it carries."""
 
     def __init__(self, config: P, context: MethodContext) -> None:
         super().__init__(config, context)
-        self.optimizer = self.carry("optimizer", adam(self.network, config.lr))
         self.importance = self.carry("importance", no_importance(self.network))
-
-    def fit_near_latest(self, task: Task, on_step: StepCallback) -> None:
-        """Train on the task's images, with a penalty on leaving the weights as the last task left them."""
-        penalty = Quadratic(self.importance, weights(self.network))
-        self.fit(task, self.optimizer, on_step, step=penalised(penalty, self.network, self.config.strength))

@@ -91,13 +91,13 @@ def split_name(name: str) -> tuple[str, str]:
     return method, preset or "published"
 
 
-def settings(method: str, preset: str, protocol: Protocol) -> dict[str, Any]:
+def preset_settings(method: str, preset: str, protocol: Protocol) -> dict[str, Any]:
     """What the preset says of a method on a protocol; of published settings, none means its own defaults.
 
     Where several entries are for it, the most specific one says it: that of the protocol's name before those of its
     dataset, and these before those of its kind.
     """
-    found = [entry for entry in entries() if entry.is_for(method, preset, protocol)]
+    found = [entry for entry in preset_entries() if entry.is_for(method, preset, protocol)]
     if found:
         return dict(max(found, key=lambda entry: entry.specificity).settings)
     if preset == "tuned":
@@ -107,12 +107,12 @@ def settings(method: str, preset: str, protocol: Protocol) -> dict[str, Any]:
 
 
 @functools.cache
-def entries() -> tuple[PresetEntry, ...]:
+def preset_entries() -> tuple[PresetEntry, ...]:
     """All that the package knows."""
-    return tuple(parse(resources.files("protoreplay.methods").joinpath("presets.json").read_text()))
+    return tuple(parse_presets(resources.files("protoreplay.methods").joinpath("presets.json").read_text()))
 
 
-def parse(text: str) -> list[PresetEntry]:
+def parse_presets(text: str) -> list[PresetEntry]:
     """The entries of a file of presets; a `ValueError` for what is none, or stands there twice."""
     found = _ENTRIES.validate_json(text)
     keys = [entry.key for entry in found]
@@ -122,7 +122,7 @@ def parse(text: str) -> list[PresetEntry]:
     return found
 
 
-def dump(known: Iterable[PresetEntry], new: PresetEntry | None = None) -> str:
+def dump_presets(known: Iterable[PresetEntry], new: PresetEntry | None = None) -> str:
     """The text of a file of presets, in order; `new` takes the place of the entry for the same, if there is one."""
     by_key = {entry.key: entry for entry in (*known, *([new] if new else []))}
     blocks = []

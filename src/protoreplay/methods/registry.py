@@ -109,7 +109,7 @@ def get_method(name: str) -> MethodEntry:
 
 def configure(name: str, protocol: Protocol, overrides: Mapping[str, Any]) -> Settings:
     """The settings of `NAME` or `NAME@PRESET` on a protocol, with `overrides`; a wrong one is a `UserError`."""
-    preset = presets.settings(*presets.split_name(name), protocol)
+    preset = presets.preset_settings(*presets.split_name(name), protocol)
     return get_method(name).settings({**protocol.method_settings, **preset}, overrides, name)
 
 

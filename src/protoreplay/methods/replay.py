@@ -6,8 +6,7 @@ from torch import Tensor
 from protoreplay.core.progress import StepCallback
 from protoreplay.methods.augmentation import augment
 from protoreplay.methods.base import MemorySettings, MethodContext
-from protoreplay.methods.linear import LinearMethod
-from protoreplay.methods.optimizers import adam
+from protoreplay.methods.linear import AdamMethod
 from protoreplay.methods.replay_memory import ReplayMemory, quota
 from protoreplay.streams.stream import Task
 
@@ -16,7 +15,7 @@ class ReplayConfig(MemorySettings):
     """Settings of replay."""
 
 
-class Replay(LinearMethod[ReplayConfig]):
+class Replay(AdamMethod[ReplayConfig]):
     """Fine-tuning by cross-entropy, on new images together with as many from a memory, at most `batch_size`."""
 
     Config = ReplayConfig
@@ -24,7 +23,6 @@ class Replay(LinearMethod[ReplayConfig]):
 
     def __init__(self, config: ReplayConfig, context: MethodContext) -> None:
         super().__init__(config, context)
-        self.optimizer = self.carry("optimizer", adam(self.network, config.lr))
         self.memory = self.carry("memory", ReplayMemory.empty(context.image_shape))
         self.pairs = self.carry("pairs", 0)
         """How many (task, class) pairs share the budget."""

@@ -5,7 +5,14 @@ from pydantic import Field
 from torch import Tensor
 
 from protoreplay.core.progress import StepCallback
-from protoreplay.methods.penalty import ImportanceMethod, PenaltySettings, Quadratic, Weights, no_importance, weights
+from protoreplay.methods.penalty import (
+    ImportanceRegulariser,
+    PenaltySettings,
+    Quadratic,
+    Weights,
+    no_importance,
+    weights,
+)
 from protoreplay.streams.stream import Task
 
 
@@ -19,7 +26,7 @@ class SIConfig(PenaltySettings):
     """Keeps the importance of a weight that hardly moved finite (Zenke et al. 2017: 0.1)."""
 
 
-class SI(ImportanceMethod[SIConfig]):
+class SI(ImportanceRegulariser[SIConfig]):
     """Fine-tuning, with one quadratic term around the latest weights; importances of tasks are summed.
 
     A task's importance of a weight is its share in the fall of the loss, the path integral of `-gradient * motion`,

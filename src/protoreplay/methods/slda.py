@@ -8,7 +8,7 @@ from torch import Tensor
 
 from protoreplay.core.progress import StepCallback
 from protoreplay.methods.base import BatchClassifier, MethodContext
-from protoreplay.methods.fixed_features import FeatureSettings, FixedFeaturesMethod
+from protoreplay.methods.fixed_features import FeatureSettings, FixedFeatureMethod
 from protoreplay.prototypes.gaussians import class_probabilities
 from protoreplay.streams.stream import Task
 
@@ -30,7 +30,7 @@ class Scatter(NamedTuple):
     images: Tensor
 
 
-class SLDA(FixedFeaturesMethod[SLDAConfig]):
+class SLDA(FixedFeatureMethod[SLDAConfig]):
     """A mean for every class of every task, and the scatter of all images around their means; all classes alike likely.
 
     The images are gone after their task; means and scatter are those that all of them together would give.
@@ -41,9 +41,10 @@ class SLDA(FixedFeaturesMethod[SLDAConfig]):
 
     def __init__(self, config: SLDAConfig, context: MethodContext) -> None:
         super().__init__(config, context)
-        none = torch.zeros(self.width, self.width, device=self.device)
-        self.scatter = self.carry("scatter", Scatter(none, torch.zeros((), dtype=torch.int64)))
-        self.discriminants = self.carry("discriminants", none[:0])
+        width = self.prototypes.mean.shape[1]
+        nothing = Scatter(torch.zeros(width, width, device=self.device), torch.zeros((), dtype=torch.int64))
+        self.scatter = self.carry("scatter", nothing)
+        self.discriminants = self.carry("discriminants", torch.zeros(0, width, device=self.device))
 
     def _learn(self, task: Task, on_step: StepCallback) -> None:
         """Add the means of the task's classes and the scatter around them."""

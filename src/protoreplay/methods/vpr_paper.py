@@ -1,7 +1,8 @@
-"""Variational Prototype Replays as in the text of its paper, with every choice as a setting."""
+"""Variational Prototype Replays as in the text of its paper, with every choice as a setting.
 
-import math
-from dataclasses import dataclass
+`VPRPaper._learn` is the paper's Algorithm 1. What `fused` does instead of its inner loop is in `fused_replay.py`.
+"""
+
 from typing import Literal
 
 import torch
@@ -10,7 +11,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from protoreplay.core.progress import StepCallback
-from protoreplay.encoders.network import Network, as_gaussian
+from protoreplay.encoders.network import Network
 from protoreplay.methods.augmentation import augment
 from protoreplay.methods.base import (
     PREDICT_BATCH,
@@ -21,21 +22,25 @@ from protoreplay.methods.base import (
     MethodContext,
 )
 from protoreplay.methods.batches import episodes, steps_per_task
+from protoreplay.methods.fused_replay import FusedReplay, MomentEncoding, OutputEncoding
 from protoreplay.methods.optimizers import adam, descend
+from protoreplay.methods.past_task import PastTask, past_tasks
 from protoreplay.methods.replay_memory import ReplayMemory, quota
 from protoreplay.prototypes.distances import (
-    Landmarks,
     common_noise_squared_distances,
     expected_squared_distances,
-    moments,
     sampled_squared_distances,
     squared_distances,
 )
-from protoreplay.prototypes.gaussians import Gaussian, PrototypeBank, class_probabilities, group_means
+from protoreplay.prototypes.gaussians import (
+    Gaussian,
+    PrototypeBank,
+    antithetic_noise,
+    class_probabilities,
+    group_means,
+    independent_noise,
+)
 from protoreplay.streams.stream import Task
-
-GROUP = 2**19
-"""Past tasks are computed at once up to this many distances: enough to fill the processor, little memory."""
 
 
 class VPRPaperConfig(MemorySettings):
@@ -71,29 +76,6 @@ class VPRPaperConfig(MemorySettings):
     """Probabilities averaged over Z samples (paper), or from the distances of the means."""
 
 
-@dataclass(frozen=True)
-class _Recall:
-    """One or more past tasks to replay at once: the prototypes stored after each, and the memory's images known then.
-
-    Attributes:
-        prototypes: of all these tasks, K x D; where distances are in closed form as landmarks, which hold the weight.
-        weight: of dimensions in the distance to each, K x D, or None.
-        images: N: the first images of the memory are replayed, which stands in the order of tasks.
-        draws: int64, K: the same class's prototypes of several tasks have the same number, and share their noise.
-        columns: int64, T x W: the prototypes of each task, and K to fill up.
-        targets: int64, T x N: the place of each image's own prototype in the task's row of `columns`.
-        shares: T x N, of each task and image in the loss; 0 where the task did not know the image.
-    """
-
-    prototypes: Gaussian | Landmarks
-    weight: Tensor | None
-    images: int
-    draws: Tensor | None
-    columns: Tensor
-    targets: Tensor
-    shares: Tensor
-
-
 class VPRPaper(Method[VPRPaperConfig]):
     """An encoder of images as Gaussians, the prototypes stored after every task, and a small replay memory."""
 
@@ -101,7 +83,6 @@ class VPRPaper(Method[VPRPaperConfig]):
     summary = "Variational Prototype Replays"
 
     def __init__(self, config: VPRPaperConfig, context: MethodContext) -> None:
-        """A fresh encoder, no prototypes, an empty memory."""
         super().__init__(config, context)
         network = Network(config.encoder, context.image_shape, 2 * config.dim, self.initial_weights())
         self.network = self.carry("network", network.to(self.device))
@@ -111,20 +92,35 @@ class VPRPaper(Method[VPRPaperConfig]):
         )
 
     def _learn(self, task: Task, on_step: StepCallback) -> None:
-        """Alternate steps on the new images with replay of every past task, then store prototypes and images."""
-        random = self.generator("learn", task.position)
+        """Algorithm 1 of the paper: train, then store prototypes of old and new classes; and images."""
         images = task.images.to(self.device)
         groups = torch.searchsorted(torch.tensor(task.classes), task.labels)
+        with self.network.training_mode():
+            self._train(images, groups, self.generator("learn", task.position), on_step)
+        self._store(task, images, groups)
+
+    def _train(self, images: Tensor, groups: Tensor, random: torch.Generator, on_step: StepCallback) -> None:
+        """Alternate steps on the new images with replay of every past task.
+
+        Args:
+            images: of the task, uint8, N x C x H x W.
+            groups: int64, N, from 0 up: the class of each image.
+            random: for all draws.
+            on_step: told of every step on new images.
+        """
         optimizer = adam(self.network, self.config.lr)
-        replays, replayed = self._replays(), self.memory.images.to(self.device)
+        past = self._past_tasks()
+        fused = self._fused_replay(past) if self.config.fused and past else None
         steps = steps_per_task(len(groups), self.config)
         for step, (support, query) in enumerate(episodes(groups, self.config, random), start=1):
             loss = descend(optimizer, self._new_image_loss(images, groups, support, query, random))
             if step % self.config.replay_every == 0:
-                for recalls in replays:
-                    self._replay(recalls, replayed, optimizer, random)
+                if fused is not None:
+                    self._fused_step(fused, optimizer, random)
+                else:
+                    for past_task in past:
+                        descend(optimizer, self._replay_loss(past_task, random))
             on_step(step, steps, loss)
-        self._store(task, images, groups)
 
     def _new_image_loss(
         self, images: Tensor, groups: Tensor, support: Tensor, query: Tensor, random: torch.Generator
@@ -138,106 +134,54 @@ class VPRPaper(Method[VPRPaperConfig]):
         squared = self._squared(Gaussian(mean[cut:], logvar[cut:]), [new, *old], random)
         return self._cross_entropy(squared, groups[query].to(self.device))
 
-    def _replays(self) -> list[list[_Recall]]:
-        """What each optimiser step of a replay recalls: one past task, or, fused, all of them.
+    def _replay_loss(self, past: PastTask, random: torch.Generator) -> Tensor:
+        """The memory's images known after a past task among the prototypes stored then."""
+        images = Gaussian(*self.network.gaussian(augment(past.images, self.config, random)))
+        squared = self._replay_distances(images, past.prototypes, past.weight, random)
+        return self._cross_entropy(squared, past.targets) * past.share
 
-        Past tasks of which the memory holds no image are left out.
+    def _past_tasks(self) -> list[PastTask]:
+        """All past tasks of which the memory holds images, in the order of their replay."""
+        orders = {"forward": self.prototypes, "backward": self.prototypes[::-1], "latest-only": self.prototypes[-1:]}
+        return past_tasks(orders[self.config.replay_order], self.memory, self.config.weighted, self.device)
+
+    def _replay_distances(
+        self,
+        images: Gaussian,
+        stored: Gaussian,
+        weight: Tensor | None,
+        random: torch.Generator,
+        noise_rows: Tensor | None = None,
+    ) -> Tensor:
+        """Squared distances of images, N x D, to stored prototypes, K x D: Z x N x K, or 1 x N x K without samples.
+
+        Prototypes with the same number of `noise_rows`, int64, K, share their noise.
         """
-        banks = {"forward": self.prototypes, "backward": self.prototypes[::-1], "latest-only": self.prototypes[-1:]}
-        known = [(bank, bank.index(self.memory.tasks, self.memory.classes)) for bank in banks[self.config.replay_order]]
-        known = [(bank, targets) for bank, targets in known if (targets >= 0).any()]
-        if not self.config.fused:
-            return [[self._recall([one], tasks=1)] for one in known]
-        samples = self.config.samples if self.config.expectation == "sampled" else 1
-        groups: list[list[tuple[PrototypeBank, Tensor]]] = []
-        size = GROUP
-        for bank, targets in known:
-            size += samples * len(self.memory) * len(bank)
-            if size > GROUP:
-                groups.append([])
-                size = samples * len(self.memory) * len(bank)
-            groups[-1].append((bank, targets))
-        return [[self._recall(group, len(known)) for group in groups]] if groups else []
-
-    def _recall(self, known: list[tuple[PrototypeBank, Tensor]], tasks: int) -> _Recall:
-        """These sets of prototypes, each with its rows of the memory's images (-1 if unknown), of `tasks` in a step."""
-        bank = PrototypeBank.concatenate(*(bank for bank, _ in known))
-        sizes = torch.tensor([len(bank) for bank, _ in known])
-        places = torch.arange(int(sizes.max())).expand(len(known), -1)
-        there = places < sizes[:, None]
-        columns = torch.where(there, places + (sizes.cumsum(0) - sizes)[:, None], len(bank))
-        targets = torch.stack([targets for _, targets in known])
-        images = int((targets >= 0).any(0).sum())
-        shares = (targets >= 0) / (targets >= 0).sum(1, keepdim=True) / tasks
-        # The weight in the squared distance is the square of exp(-0.5 * logvar).
-        weight = (-bank.gaussian.logvar).exp() if self.config.weighted else None
-        prototypes: Gaussian | Landmarks = bank.gaussian
-        if self._in_moments:
-            prototypes, weight = Landmarks.of(bank.gaussian, self._centre(), weight), None
-        return _Recall(
-            prototypes,
-            weight,
-            images,
-            # A set begins with the set of the task before.
-            places[there].to(self.device) if len(known) > 1 else None,
-            columns.to(self.device),
-            targets[:, :images].clamp(min=0).to(self.device),
-            shares[:, :images].to(self.device),
-        )
-
-    @property
-    def _in_moments(self) -> bool:
-        """Whether replay is in closed form: it then meets images as moments from `_centre`, and as outputs if not."""
-        return self.config.recall == "both" and self.config.expectation == "closed-form"
-
-    def _centre(self) -> Tensor:
-        return self.prototypes[-1].gaussian.mean.mean(0)
-
-    def _encoded(self, images: Tensor) -> Tensor:
-        """What replay is a function of, N x 2 D: the network's outputs, or the moments of their Gaussians."""
-        output = self.network(images)
-        return moments(Gaussian(*as_gaussian(output)), self._centre()) if self._in_moments else output
-
-    def _replay(
-        self, recalls: list[_Recall], images: Tensor, optimizer: torch.optim.Optimizer, random: torch.Generator
-    ) -> None:
-        """One optimiser step that classifies the memory's images among the prototypes stored after past tasks."""
-        images = images[: max(recall.images for recall in recalls)]
-        encoded = self._encoded(augment(images, self.config, random))
-        # The gradient is collected here, recall by recall, so that the memory of only one is needed at a time.
-        gradient = torch.zeros_like(encoded)
-        for recall in recalls:
-            part = encoded.detach()[: recall.images].requires_grad_()
-            gradient[: recall.images] += torch.autograd.grad(self._recall_loss(recall, part, random), part)[0]
-        optimizer.zero_grad()
-        encoded.backward(gradient)
-        optimizer.step()
-
-    def _recall_loss(self, recall: _Recall, encoded: Tensor, random: torch.Generator) -> Tensor:
-        """The recalled tasks' share in the mean of all cross-entropies, each among the prototypes stored then."""
-        squared = self._recall_distances(recall, encoded, random)
-        if len(recall.columns) == 1:
-            return self._cross_entropy(squared, recall.targets[0]) * recall.shares.sum()
-        # One row a prototype: a set is then a number of whole rows, and the softmax runs along them.
-        scores = functional.pad(self._scores(squared).flatten(0, 1).T, (0, 0, 0, 1), value=-torch.inf)
-        scores = scores.index_select(0, recall.columns.flatten()).unflatten(0, recall.columns.shape)
-        own = scores.log_softmax(1).gather(1, recall.targets.repeat(1, len(squared))[:, None])
-        shares = recall.shares.repeat(1, len(squared)) / len(squared)
-        return -torch.dot(own.flatten(), shares.flatten())
-
-    def _recall_distances(self, recall: _Recall, encoded: Tensor, random: torch.Generator) -> Tensor:
-        """Squared distances of all recalled images to all recalled prototypes, Z x N x K, or 1 x N x K."""
-        stored = recall.prototypes
-        if isinstance(stored, Landmarks):
-            return stored.squared_distances(encoded)[None]
-        images = Gaussian(*as_gaussian(encoded))
         if self.config.recall == "mean":
             return squared_distances(images.mean, stored.mean)[None]
         if self.config.recall == "variance":
-            return squared_distances(images.logvar, stored.logvar, recall.weight)[None]
+            return squared_distances(images.logvar, stored.logvar, weight)[None]
+        if self.config.expectation == "closed-form":
+            return expected_squared_distances(images, stored, weight, self._centre())[None]
         xs = images.sample(self._noise(len(images.mean), random))
-        noise = self._noise(len(stored.mean) if recall.draws is None else int(recall.draws.max()) + 1, random)
-        return sampled_squared_distances(xs, stored, noise, recall.weight, recall.draws)
+        noise = self._noise(len(stored.mean) if noise_rows is None else int(noise_rows.max()) + 1, random)
+        return sampled_squared_distances(xs, stored, noise, weight, noise_rows)
+
+    def _centre(self) -> Tensor:
+        """Of the newest prototypes, D: images to be replayed are near it."""
+        return self.prototypes[-1].gaussian.mean.mean(0)
+
+    def _fused_replay(self, past: list[PastTask]) -> FusedReplay:
+        sampled = self.config.expectation == "sampled"
+        linear = self.config.recall == "both" and not sampled
+        encoding = MomentEncoding(self._centre()) if linear else OutputEncoding(self._replay_distances)
+        return FusedReplay(past, encoding, self._scores, self.config.samples if sampled else 1)
+
+    def _fused_step(self, fused: FusedReplay, optimizer: torch.optim.Optimizer, random: torch.Generator) -> None:
+        """One optimiser step on the mean of all past tasks' losses."""
+        optimizer.zero_grad()
+        fused.backward(self.network(augment(fused.images, self.config, random)), random)
+        optimizer.step()
 
     def _squared(self, x: Gaussian, sets: list[Gaussian], random: torch.Generator) -> Tensor:
         """Squared distances Z x N x K of samples of x (N x D) and of all `sets`, or 1 x N x K in closed form."""
@@ -248,13 +192,8 @@ class VPRPaper(Method[VPRPaperConfig]):
 
     def _noise(self, rows: int, random: torch.Generator) -> Tensor:
         """Of Z samples, Z x rows x D; where replay is fused, in pairs: drawing it takes longer than what it is for."""
-        samples = self.config.samples
-        if not self.config.fused:
-            return torch.randn(samples, rows, self.config.dim, generator=random).to(self.device)
-        noise = torch.empty(samples, rows, self.config.dim)
-        drawn = noise[: math.ceil(samples / 2)].normal_(generator=random)
-        torch.neg(drawn[: samples // 2], out=noise[len(drawn) :])
-        return noise.to(self.device)
+        draw = antithetic_noise if self.config.fused else independent_noise
+        return draw(self.config.samples, rows, self.config.dim, random).to(self.device)
 
     def _scores(self, squared: Tensor) -> Tensor:
         return (squared.sqrt() if self.config.distance == "norm" else squared) * (-1 / self.config.tau)

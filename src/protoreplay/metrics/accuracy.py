@@ -11,19 +11,10 @@ from typing import NamedTuple
 
 
 class Count(NamedTuple):
-    """One row of `counts.csv`; tasks are numbered from 1, and `trained` 0 is before any training."""
+    """One row of `counts.csv`; tasks are numbered from 1."""
 
     trained: int
     tested: int
-    n: int
-    correct: int
-
-
-class ClassCount(NamedTuple):
-    """Right answers among the `n` test images of class `label` after task `trained`."""
-
-    trained: int
-    label: int
     n: int
     correct: int
 
@@ -46,7 +37,7 @@ def accuracies(counts: Iterable[Count]) -> list[float]:
     return [correct[task] / n[task] for task in sorted(n)]
 
 
-def average(counts: Iterable[Count]) -> float:
+def average_accuracy(counts: Iterable[Count]) -> float:
     """Mean over the tasks of the accuracy on everything seen so far: `mean_i A_i`.
 
     iCaRL's average incremental accuracy. Continuum: `average_incremental_accuracy`; PyCIL: "Average Accuracy (CNN)".
@@ -55,7 +46,7 @@ def average(counts: Iterable[Count]) -> float:
     return sum(values) / len(values)
 
 
-def final(counts: Iterable[Count]) -> float:
+def final_accuracy(counts: Iterable[Count]) -> float:
     """Accuracy on everything after the last task: `A_T`.
 
     Avalanche: `Top1_Acc_Stream` on the whole test stream after the last experience; PyCIL: end of "CNN top1 curve".
@@ -76,7 +67,7 @@ def performance_drop(counts: Iterable[Count]) -> float:
     return values[0] - values[-1]
 
 
-def matrix(counts: Iterable[Count]) -> dict[tuple[int, int], float]:
+def accuracy_matrix(counts: Iterable[Count]) -> dict[tuple[int, int], float]:
     """`a_ij` by (i, j), for the rows there are. FACIL: `acc_tag`, as no task identity is given at test time."""
     return {(row.trained, row.tested): row.correct / row.n for row in counts}
 
@@ -92,7 +83,7 @@ def forgetting(counts: Sequence[Count]) -> float:
         >>> forgetting([Count(1, 1, 10, 9), Count(2, 1, 10, 5), Count(2, 2, 10, 10)])
         0.4
     """
-    accuracy, last = matrix(counts), _last(counts)
+    accuracy, last = accuracy_matrix(counts), _last(counts)
     return _mean(
         max(accuracy[trained, tested] for trained in range(tested, last)) - accuracy[last, tested]
         for tested in range(1, last)
@@ -109,36 +100,11 @@ def backward_transfer(counts: Sequence[Count]) -> float:
         >>> backward_transfer([Count(1, 1, 10, 9), Count(2, 1, 10, 5), Count(2, 2, 10, 10)])
         -0.4
     """
-    accuracy, last = matrix(counts), _last(counts)
+    accuracy, last = accuracy_matrix(counts), _last(counts)
     return _mean(accuracy[last, task] - accuracy[task, task] for task in range(1, last))
 
 
-def forward_transfer(counts: Sequence[Count], untrained: Sequence[float] | None = None) -> float | None:
-    """What earlier tasks did for later ones: `mean_{1<j<=T} (a_{j-1,j} - b_j)`. 0 where there is one task.
-
-    It needs rows of tasks that were not yet trained: (trained j-1, tested j) for all j > 1, and `b_j`, the accuracy on
-    task j before any training: `untrained[j-1]`, or else the rows with trained 0. None, for "not measured", where one
-    of these is missing. Only for streams whose tasks share their classes: a class never met cannot be answered.
-
-    GEM's FWT. Avalanche: `StreamForwardTransfer`; Mammoth: `forward_transfer`.
-
-    Examples:
-        >>> rows = [Count(1, 1, 10, 9), Count(1, 2, 10, 3), Count(2, 1, 10, 5), Count(2, 2, 10, 10)]
-        >>> forward_transfer(rows) is None
-        True
-        >>> round(forward_transfer([*rows, Count(0, 2, 10, 1)]), 12)
-        0.2
-    """
-    accuracy, last = matrix(counts), _last(counts)
-    later = range(2, last + 1)
-    if untrained is not None:
-        accuracy |= {(0, task): value for task, value in enumerate(untrained, start=1)}
-    if any(cell not in accuracy for task in later for cell in ((task - 1, task), (0, task))):
-        return None
-    return _mean(accuracy[task - 1, task] - accuracy[0, task] for task in later)
-
-
-def first_task(counts: Iterable[Count]) -> list[float]:
+def first_task_accuracies(counts: Iterable[Count]) -> list[float]:
     """Accuracy on the first task after each task: `a_i1` for i = 1..T."""
     rows = {row.trained: row.correct / row.n for row in counts if row.tested == 1 <= row.trained}
     return [rows[trained] for trained in sorted(rows)]
@@ -153,23 +119,8 @@ def first_task_retention(counts: Iterable[Count]) -> float:
         >>> first_task_retention([Count(1, 1, 10, 8), Count(2, 1, 10, 4), Count(2, 2, 10, 10)])
         0.5
     """
-    values = first_task(counts)
+    values = first_task_accuracies(counts)
     return values[-1] / values[0] if values[0] else 0.0
-
-
-def per_class(counts: Iterable[ClassCount]) -> dict[int, list[float]]:
-    """By class, its accuracy after each task in which it was tested: `correct_ic / n_ic` in the order of i.
-
-    Counts per task cannot give it where a task brings several classes, so it needs rows per class.
-
-    Examples:
-        >>> per_class([ClassCount(1, 0, 10, 9), ClassCount(2, 0, 10, 7), ClassCount(2, 1, 10, 5)])
-        {0: [0.9, 0.7], 1: [0.5]}
-    """
-    classes: dict[int, list[float]] = {}
-    for row in sorted(counts):
-        classes.setdefault(row.label, []).append(row.correct / row.n)
-    return classes
 
 
 def _last(counts: Iterable[Count]) -> int:

@@ -8,12 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-LEVEL = 0.95
+CONFIDENCE = 0.95
+"""Of every interval."""
 RESAMPLES = 4_000
 
 
 @dataclass(frozen=True)
-class Summary:
+class SeedSummary:
     """A mean over `n` seeds; what needs two of them is None where there is one.
 
     Attributes:
@@ -21,7 +22,7 @@ class Summary:
         mean: their mean.
         std: standard deviation, with n - 1.
         sem: standard error of the mean, `std / sqrt(n)`.
-        low: lower end of the bootstrap interval for the mean at `LEVEL`.
+        low: lower end of the bootstrap interval for the mean at `CONFIDENCE`.
         high: its upper end.
     """
 
@@ -33,22 +34,22 @@ class Summary:
     high: float | None = None
 
 
-def summarise(columns: Sequence[Sequence[float]]) -> list[Summary]:
+def summarise(columns: Sequence[Sequence[float]]) -> list[SeedSummary]:
     """Mean, spread and interval of each of several quantities, each with one value a seed."""
     values = np.asarray(columns, dtype=np.float64).T
     n, means = len(values), values.mean(axis=0)
     if n < 2:
-        return [Summary(n, float(mean)) for mean in means]
+        return [SeedSummary(n, float(mean)) for mean in means]
     stds = values.std(axis=0, ddof=1)
     ends = zip(*bootstrap_interval(values), strict=True)
     return [
-        Summary(n, float(mean), float(std), float(std) / math.sqrt(n), float(low), float(high))
+        SeedSummary(n, float(mean), float(std), float(std) / math.sqrt(n), float(low), float(high))
         for mean, std, (low, high) in zip(means, stds, ends, strict=True)
     ]
 
 
 def bootstrap_interval(values: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Interval at `LEVEL` for the mean over seeds of each column, from 4,000 resamples with a fixed seed.
+    """Interval at `CONFIDENCE` for the mean over seeds of each column, from 4,000 resamples with a fixed seed.
 
     Percentiles of resampled means are too narrow for few values. So we take the percentiles further out that would
     give Student's interval if the values were normal (the expanded percentile interval of Hesterberg 2015). It never
@@ -61,10 +62,10 @@ def bootstrap_interval(values: NDArray[np.float64]) -> tuple[NDArray[np.float64]
     Returns:
         The two ends, one number a column each.
     """
-    from scipy.special import ndtr
+    from scipy.special import ndtr, stdtrit
 
     n = len(values)
-    tail = float(ndtr(-math.sqrt(n / (n - 1)) * _student_quantile(n - 1)))
+    tail = float(ndtr(-math.sqrt(n / (n - 1)) * stdtrit(n - 1, (1 + CONFIDENCE) / 2)))
     # Not `@`: the threads of a BLAS cost more than they save here, and the sum would depend on their number.
     means = np.einsum("nc,nr->cr", values, _resampling(n))
     low, high = np.quantile(means, [tail, 1 - tail], axis=1)
@@ -72,13 +73,13 @@ def bootstrap_interval(values: NDArray[np.float64]) -> tuple[NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Comparison:
+class PairedComparison:
     """A paired difference over common seeds; interval and p are None where there are fewer than two.
 
     Attributes:
         seeds: how many seeds both have.
         difference: mean of the first minus the second.
-        low: lower end of Student's interval at `LEVEL`.
+        low: lower end of Student's interval at `CONFIDENCE`.
         high: its upper end.
         p: two-sided p of the paired t test.
     """
@@ -90,7 +91,7 @@ class Comparison:
     p: float | None = None
 
 
-def compare(first: Mapping[int, float], second: Mapping[int, float]) -> Comparison | None:
+def compare_seeds(first: Mapping[int, float], second: Mapping[int, float]) -> PairedComparison | None:
     """The paired t test of two methods on the seeds they share, by seed; None where they share none.
 
     Seeds fix the drawn images, so methods rise and fall together with them and only differences within a seed count.
@@ -99,32 +100,31 @@ def compare(first: Mapping[int, float], second: Mapping[int, float]) -> Comparis
     Where all differences are equal the t test knows no spread; then p is that of the exact test.
     """
     differences = [first[seed] - second[seed] for seed in sorted(first.keys() & second.keys())]
-    return paired(differences) if differences else None
+    return paired_t_test(differences) if differences else None
 
 
-def paired(differences: Sequence[float]) -> Comparison:
-    """As `compare`, of one difference a seed."""
-    from scipy.special import stdtr
+def paired_t_test(differences: Sequence[float]) -> PairedComparison:
+    """As `compare_seeds`, of one difference a seed."""
+    # Takes a second to import, and only tables of several methods need it.
+    from scipy import stats
 
     n, mean = len(differences), math.fsum(differences) / len(differences)
     if n < 2:
-        return Comparison(n, mean)
-    sem = math.sqrt(math.fsum((value - mean) ** 2 for value in differences) / (n - 1) / n)
-    half = _student_quantile(n - 1) * sem
-    if sem > 1e-12 * max(map(abs, differences)):
-        p = 2 * float(stdtr(n - 1, -abs(mean) / sem))
-    else:
-        p = 2.0 ** (1 - n) if mean else 1.0
-    return Comparison(n, mean, mean - half, mean + half, p)
+        return PairedComparison(n, mean)
+    if max(abs(value - mean) for value in differences) <= 1e-12 * max(map(abs, differences)):
+        return PairedComparison(n, mean, mean, mean, 2.0 ** (1 - n) if mean else 1.0)
+    tested = stats.ttest_1samp(differences, 0)
+    low, high = tested.confidence_interval(CONFIDENCE)
+    return PairedComparison(n, mean, float(low), float(high), float(tested.pvalue))
 
 
-def holm(p_values: Sequence[float | None]) -> list[float | None]:
+def holm_correction(p_values: Sequence[float | None]) -> list[float | None]:
     """Holm's correction of a family of tests, in their order: reject where the result is below the level.
 
     The k-th smallest of m is multiplied by `m - k + 1`, and never falls below one before it. None is not a test.
 
     Examples:
-        >>> holm([0.01, 0.04, None, 0.03])
+        >>> holm_correction([0.01, 0.04, None, 0.03])
         [0.03, 0.06, None, 0.06]
     """
     tests = sorted((p, index) for index, p in enumerate(p_values) if p is not None)
@@ -134,12 +134,6 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
         running = max(running, min(1.0, p * (len(tests) - rank)))
         corrected[index] = running
     return corrected
-
-
-def _student_quantile(freedom: int) -> float:
-    from scipy.special import stdtrit
-
-    return float(stdtrit(freedom, (1 + LEVEL) / 2))
 
 
 @functools.lru_cache(maxsize=64)

@@ -7,8 +7,8 @@ from statistics import NormalDist
 
 import numpy as np
 
-from protoreplay.photos.model import Model
-from protoreplay.prototypes.classifier import left_out, shared_scatter, softmax, weights
+from protoreplay.photos.photo_model import PhotoModel
+from protoreplay.prototypes.prototype_head import dimension_weights, left_out_distances, scaled_softmax, shared_scatter
 from protoreplay.prototypes.sums import Floats
 
 COLLISION = 0.1
@@ -18,7 +18,7 @@ MISPLACED = 0.95
 
 
 @dataclass(frozen=True)
-class Collision:
+class ClassCollision:
     """Two classes, and the share of their photos that will be taken for the other one where only these two compete."""
 
     one: str
@@ -26,12 +26,11 @@ class Collision:
     confusion: float
 
     def __str__(self) -> str:
-        """One line."""
         return f"'{self.one}' and '{self.other}' will be confused: about {self.confusion:.0%} of their photos"
 
 
 @dataclass(frozen=True)
-class Misplaced:
+class MisplacedPhoto:
     """A photo of one class that looks like another."""
 
     photo: str
@@ -40,23 +39,22 @@ class Misplaced:
     probability: float
 
     def __str__(self) -> str:
-        """One line."""
         return (
             f"{self.photo} looks like '{self.looks_like}' ({self.probability:.0%}), not like '{self.taught}': "
             "is it in the wrong folder?"
         )
 
 
-def confusions(model: Model, of: Sequence[str] | None = None) -> Floats:
+def expected_confusions(model: PhotoModel, of: Sequence[str] | None = None) -> Floats:
     """Expected confusion of classes, `of` (all if left out) x K, in the order of `model.head.names`; 0 with itself.
 
     Two Gaussians of the shared variances, widened by the calibrated temperature, overlap by this much at the border
     half-way between them. Of few photos, means are uncertain and seem further apart than they are: this is taken off.
     """
     names = model.head.names
-    members = [model.concepts[name] for name in names]
+    members = [model.classes[name].sums for name in names]
     scatter, freedom = shared_scatter(members)
-    weight = weights(scatter, freedom)
+    weight = dimension_weights(scatter, freedom)
     root = np.sqrt(weight)
     means = np.stack([member.mean for member in members]) * root
     rows = np.array([names.index(name) for name in of], int) if of is not None else np.arange(len(names))
@@ -72,34 +70,34 @@ def confusions(model: Model, of: Sequence[str] | None = None) -> Floats:
     return overlap  # type: ignore[no-any-return]
 
 
-def collisions(model: Model, new: Sequence[str]) -> list[Collision]:
+def find_collisions(model: PhotoModel, new: Sequence[str]) -> list[ClassCollision]:
     """Pairs of a new class and any other that will be confused, the worst first."""
     names = model.head.names
-    overlap = confusions(model, new)
+    overlap = expected_confusions(model, new)
     found = []
     for row, column in zip(*np.nonzero(overlap >= COLLISION), strict=True):
         one, other = new[row], names[column]
         if other not in new or one < other:
-            found.append(Collision(one, other, float(overlap[row, column])))
+            found.append(ClassCollision(one, other, float(overlap[row, column])))
     return sorted(found, key=lambda collision: -collision.confusion)
 
 
-def misplaced(model: Model, taught: Mapping[str, tuple[Sequence[str], Floats]]) -> list[Misplaced]:
+def find_misplaced(model: PhotoModel, taught: Mapping[str, tuple[Sequence[str], Floats]]) -> list[MisplacedPhoto]:
     """Photos just taught (names and features, N x D, by class) that look like another class once they are left out."""
     names = model.head.names
-    members = [model.concepts[name] for name in names]
-    taught = {name: photos for name, photos in taught.items() if model.concepts[name].count > 1 and len(photos[0])}
+    members = [model.classes[name].sums for name in names]
+    taught = {name: photos for name, photos in taught.items() if model.classes[name].count > 1 and len(photos[0])}
     if len(names) < 2 or not taught:
         return []
     photos = [photo for names_, _ in taught.values() for photo in names_]
     owners = np.repeat([names.index(name) for name in taught], [len(photos) for photos, _ in taught.values()])
     features = np.concatenate([features for _, features in taught.values()])
     means = np.stack([member.mean for member in members])
-    distances, _ = left_out(members, means, weights(*shared_scatter(members)), features, owners)
-    probabilities = softmax((-distances).astype(np.float32), 2 * model.head.calibration.temperature)
+    distances, _ = left_out_distances(members, means, dimension_weights(*shared_scatter(members)), features, owners)
+    probabilities = scaled_softmax((-distances).astype(np.float32), 2 * model.head.calibration.temperature)
     found = []
     for photo, owner, row in zip(photos, owners, probabilities, strict=True):
         best = int(row.argmax())
         if best != owner and row[best] >= MISPLACED:
-            found.append(Misplaced(photo, names[owner], names[best], float(row[best])))
+            found.append(MisplacedPhoto(photo, names[owner], names[best], float(row[best])))
     return found

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from protoreplay.photos.embedding import Embedded
-from protoreplay.photos.model import Model
-from protoreplay.prototypes.classifier import familiarity
+from protoreplay.photos.embedding import EmbeddedPhoto
+from protoreplay.photos.photo_model import PhotoModel
+from protoreplay.prototypes.prototype_head import familiarity_scores
 from protoreplay.prototypes.sums import Floats, rooted
 
 BATCH = 128
@@ -51,27 +51,27 @@ class Answer:
     error: str = ""
 
 
-def answer(photos: Iterable[Embedded], model: Model, top: int = 3) -> Iterator[Answer]:
+def stream_answers(photos: Iterable[EmbeddedPhoto], model: PhotoModel, top: int = 3) -> Iterator[Answer]:
     """Answers of a model to embedded photos; with many classes, several at once are much faster than one by one."""
-    batch = BATCH if len(model.concepts) > 256 else 8
-    waiting: list[Embedded] = []
+    batch = BATCH if len(model.classes) > 256 else 8
+    waiting: list[EmbeddedPhoto] = []
     for photo in photos:
         waiting.append(photo)
         if len(waiting) == batch:
-            yield from answers(waiting, model, top)
+            yield from answer_batch(waiting, model, top)
             waiting = []
-    yield from answers(waiting, model, top)
+    yield from answer_batch(waiting, model, top)
 
 
-def answers(photos: Sequence[Embedded], model: Model, top: int = 3) -> list[Answer]:
+def answer_batch(photos: Sequence[EmbeddedPhoto], model: PhotoModel, top: int = 3) -> list[Answer]:
     """The answers of a model to some embedded photos, in order."""
     read = [photo for photo in photos if photo.features is not None]
     results = {id(photo): Answer(photo.name, None, error=photo.error) for photo in photos}
     if read:
         head = model.head
-        nearness, from_centre = head.scores(stacked(read))
+        nearness, from_centre = head.scores(stacked_features(read))
         probabilities = head.probabilities(nearness)
-        familiar = familiarity(nearness, from_centre) - head.threshold(model.unknown)
+        familiar = familiarity_scores(nearness, from_centre) - head.threshold(model.unknown)
         # Where nothing can be refused, the threshold is at minus infinity.
         familiar = np.where(np.isfinite(familiar), familiar, 1.0)
         scale = head.calibration.typical
@@ -86,18 +86,18 @@ def answers(photos: Sequence[Embedded], model: Model, top: int = 3) -> list[Answ
     return [results[id(photo)] for photo in photos]
 
 
-def nearest_kept(photo: Embedded, model: Model) -> tuple[str, bytes] | None:
+def nearest_thumbnail(photo: EmbeddedPhoto, model: PhotoModel) -> tuple[str, bytes] | None:
     """The kept thumbnail of the photo most like this one, with its class; None where none is kept."""
     best: tuple[float, str, int] | None = None
-    for name, concept in model.concepts.items():
-        keys = concept.sample_keys.tolist()
-        kept = [row for row, key in enumerate(keys) if key in concept.thumbnails]
+    for name, own in model.classes.items():
+        keys = own.sums.sample_keys.tolist()
+        kept = [row for row, key in enumerate(keys) if key in own.thumbnails]
         if kept:
-            distances = np.square(concept.sample[kept] - stacked([photo])) @ model.head.weight
+            distances = np.square(own.sums.sample[kept] - stacked_features([photo])) @ model.head.weight
             row = int(distances.argmin())
             candidate = (float(distances[row]), name, keys[kept[row]])
             best = min(best, candidate) if best else candidate
-    return (best[1], model.concepts[best[1]].thumbnails[best[2]]) if best else None
+    return (best[1], model.classes[best[1]].thumbnails[best[2]]) if best else None
 
 
 def best_first(scores: npt.NDArray[np.float32], count: int) -> npt.NDArray[np.int64]:
@@ -111,6 +111,6 @@ def best_first(scores: npt.NDArray[np.float32], count: int) -> npt.NDArray[np.in
     return np.array(best, np.int64)
 
 
-def stacked(photos: Sequence[Embedded]) -> Floats:
+def stacked_features(photos: Sequence[EmbeddedPhoto]) -> Floats:
     """The rooted features, N x D, of the photos that could be read."""
     return rooted(np.stack([photo.features for photo in photos if photo.features is not None]))

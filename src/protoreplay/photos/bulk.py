@@ -13,13 +13,13 @@ from typing import Any
 
 from protoreplay.core.errors import UserError
 from protoreplay.core.files import write_whole
-from protoreplay.photos import modelfile, output
+from protoreplay.photos import answer_formats, model_file
 
 CHUNK = 1000
 
-Chunk = tuple[Path, list[str]]
+PhotoChunk = tuple[Path, list[str]]
 """The file for the answers, and the photos."""
-Run = Callable[[bytes, str, str, Sequence[Chunk], Callable[[int], None]], None]
+ChunkRunner = Callable[[bytes, str, str, Sequence[PhotoChunk], Callable[[int], None]], None]
 """Given a model's bytes, its encoder, a format and chunks to do; told how many photos are done."""
 
 
@@ -29,7 +29,7 @@ def answer_all(
     photos: Iterable[Path],
     work: Path,
     format: str,
-    run: Run,
+    run: ChunkRunner,
     tell: Callable[[int], None] = lambda done: None,
     chunk: int = CHUNK,
 ) -> Iterator[str]:
@@ -40,13 +40,13 @@ def answer_all(
         encoder: the name of its encoder, which every worker must be able to open.
         photos: their paths, as the workers see them.
         work: the folder of the chunks' files; one that was begun with another model, list or format is refused.
-        format: a name of `output.FORMATS`.
+        format: a name of `ANSWER_FORMATS`.
         run: does the chunks that are not done yet.
         tell: hears how many photos are done.
         chunk: photos in a chunk.
     """
     names = iter(map(str, photos))
-    chunks: list[Chunk] = []
+    chunks: list[PhotoChunk] = []
     while some := list(itertools.islice(names, chunk)):
         chunks.append((work / f"answers-{len(chunks):06}.{format}", some))
     listing = hashlib.sha256("\n".join(name for _, some in chunks for name in some).encode("utf-8", "surrogateescape"))
@@ -65,17 +65,19 @@ def answer_all(
         yield from path.read_text(encoding="utf-8").splitlines()
 
 
-def here(model: bytes, encoder: str, format: str, chunks: Sequence[Chunk], tell: Callable[[int], None]) -> None:
+def answer_in_this_process(
+    model: bytes, encoder: str, format: str, chunks: Sequence[PhotoChunk], tell: Callable[[int], None]
+) -> None:
     """One chunk after the other in this process."""
     for path, photos in chunks:
         answer_chunk(model, encoder, format, path, photos)
         tell(len(photos))
 
 
-def on_ray(address: str | None) -> Run:
+def answer_on_ray(address: str | None) -> ChunkRunner:
     """On the cluster of this address, or on one started on this machine; each worker opens model and encoder once."""
 
-    def run(model: bytes, encoder: str, format: str, chunks: Sequence[Chunk], tell: Callable[[int], None]) -> None:
+    def run(model: bytes, encoder: str, format: str, chunks: Sequence[PhotoChunk], tell: Callable[[int], None]) -> None:
         try:
             import ray
         except ImportError:
@@ -93,7 +95,7 @@ def on_ray(address: str | None) -> Run:
 
 
 def _spread(
-    ray: Any, model: bytes, encoder: str, format: str, chunks: Sequence[Chunk], tell: Callable[[int], None]
+    ray: Any, model: bytes, encoder: str, format: str, chunks: Sequence[PhotoChunk], tell: Callable[[int], None]
 ) -> None:
     shared = ray.put(model)
     remote = ray.remote(num_cpus=1, max_retries=3)(_remote_chunk)
@@ -115,15 +117,14 @@ def answer_chunk(
     model: bytes, encoder: str, format: str, path: Path, photos: Sequence[str], threads: int | None = None
 ) -> None:
     """Answer one chunk into its file."""
-    from protoreplay.encoders import pretrained as encoders
-    from protoreplay.photos.answers import answer
-    from protoreplay.photos.embedding import embed
+    from protoreplay.encoders.pretrained import open_encoder
+    from protoreplay.photos.answers import stream_answers
+    from protoreplay.photos.embedding import embed_photos
 
-    state = modelfile.loads(model, "the model")
-    network = encoders.get(encoder)
-    encoders.same(state.fingerprint, network.fingerprint, (state.encoder, network.name))
-    embedded = embed(network, map(Path, photos), threads=threads, keys=False)
-    lines = [output.FORMATS[format](one) + "\n" for one in answer(embedded, state)]
+    network = open_encoder(encoder)
+    opened = model_file.model_from_bytes(model, "the model").on_encoder(network)
+    embedded = embed_photos(network, map(Path, photos), threads=threads, keys=False)
+    lines = [answer_formats.ANSWER_FORMATS[format](one) + "\n" for one in stream_answers(embedded, opened)]
     write_whole(path, "".join(lines).encode("utf-8", "backslashreplace"))
 
 

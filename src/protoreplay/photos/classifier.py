@@ -1,223 +1,131 @@
 """The photo classifier: teach classes from a few photos each, ask, teach on; it says when it does not know."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+import functools
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
-import numpy as np
+from protoreplay.encoders.pretrained import DEFAULT_ENCODER, FrozenEncoder, open_encoder
+from protoreplay.photos import model_file
+from protoreplay.photos.answers import Answer, stream_answers
+from protoreplay.photos.embedding import EmbeddedPhoto, EmbeddingTimings, Photo, embed_photos
+from protoreplay.photos.feature_cache import FeatureCache, discard_features
+from protoreplay.photos.photo_model import PhotoModel
+from protoreplay.photos.teaching import PreparedPhotos, TeachingReport, learn_prepared, prepare_photos
+from protoreplay.photos.undo import UndoableModel
 
-from protoreplay.core.errors import UserError
-from protoreplay.encoders import pretrained as encoders
-from protoreplay.photos import advice, modelfile
-from protoreplay.photos.answers import Answer, answer, stacked
-from protoreplay.photos.embedding import Embedded, Photo, Timings, embed
-from protoreplay.photos.feature_cache import FeatureCache
-from protoreplay.photos.model import Model, checked_names
-from protoreplay.prototypes.sums import Concept, Floats
-
-UNDO_STEPS = 20
-Tell = Callable[[int], None]
-Warned = advice.Collision | advice.Misplaced | str
-
-
-@dataclass(frozen=True)
-class Lesson:
-    """Photos that were looked at, not yet learned; features by class."""
-
-    photos: Mapping[str, Sequence[Embedded]]
-    errors: Sequence[Embedded] = ()
-
-
-@dataclass(frozen=True)
-class TeachingReport:
-    """What a lesson did.
-
-    Attributes:
-        learned: new photos by class.
-        known: photos that had been learned before, by class; they are not counted twice.
-        warnings: collisions of classes and photos in the wrong place.
-        errors: photos that could not be read.
-    """
-
-    learned: Mapping[str, int]
-    known: Mapping[str, int]
-    warnings: Sequence[Warned] = ()
-    errors: Sequence[Embedded] = field(default_factory=tuple)
+CountCallback = Callable[[int], None]
 
 
 class Classifier:
-    """Named classes on a frozen encoder.
+    """Named classes on a frozen encoder: a variable that holds an immutable `model` and what was before it.
 
-    `model` is the state, and immutable: a reader takes it once (`snapshot = classifier.model`) and answers from it
-    while another thread teaches; one thread at a time may change the classifier.
+    A reader takes the model once (`model = classifier.model`) and answers from it while another thread teaches; one
+    thread at a time may change the classifier.
 
     Args:
-        encoder: a name of `protoreplay.encoders.pretrained.get`, or an encoder.
+        encoder: a name of `protoreplay.encoders.pretrained.open_encoder`, or an encoder.
         unknown: share of photos of known classes that may be answered "I don't know"; 0 never says so.
         keep: thumbnails kept of each class.
         cache: whether features of photos are remembered on this machine.
     """
 
     def __init__(
-        self,
-        encoder: str | encoders.Encoder = encoders.DEFAULT,
-        unknown: float = 0.05,
-        keep: int = 0,
-        cache: bool = True,
+        self, encoder: str | FrozenEncoder = DEFAULT_ENCODER, unknown: float = 0.05, keep: int = 0, cache: bool = True
     ) -> None:
-        """Know nothing."""
-        self.encoder = encoders.get(encoder) if isinstance(encoder, str) else encoder
+        self.encoder = open_encoder(encoder) if isinstance(encoder, str) else encoder
         self.cache = cache
-        self.model = Model(self.encoder.name, self.encoder.fingerprint)
-        self._past: list[Model] = []
-        self.configure(unknown, keep)
+        empty = PhotoModel(self.encoder.name, self.encoder.fingerprint)
+        self._state = UndoableModel(empty.configured(unknown, keep))
 
     @classmethod
     def load(cls, path: str | Path, encoder: str | None = None, cache: bool = True) -> "Classifier":
         """The classifier of a file; `encoder` where it is an ONNX file that has moved."""
-        model = modelfile.load(Path(path))
+        model = model_file.read_model(Path(path))
         classifier = cls(encoder or model.encoder, cache=cache)
         classifier.replace(model)
         return classifier
 
+    @property
+    def model(self) -> PhotoModel:
+        """What is learned so far."""
+        return self._state.model
+
+    @property
+    def undoable(self) -> int:
+        """How many changes can be undone."""
+        return len(self._state.past)
+
     def save(self, path: str | Path) -> None:
         """Write the file, whole or not at all."""
-        modelfile.save(self.model, Path(path))
+        model_file.write_model(self.model, Path(path))
 
-    def replace(self, model: Model, restart: bool = False) -> None:
-        """Take another state, as read from a file; it must be of the same encoder, which may have moved.
-
-        With `restart`, what was before can no longer be undone.
-        """
-        encoders.same(model.fingerprint, self.encoder.fingerprint, (model.encoder, self.encoder.name))
-        self.model = replace(model, encoder=self.encoder.name) if model.encoder != self.encoder.name else model
-        if restart:
-            self._past = []
+    def replace(self, model: PhotoModel) -> None:
+        """Take another model, as read from a file; it must be of the same encoder, which may have moved."""
+        self._state = self._state.corrected_to(model.on_encoder(self.encoder))
 
     def configure(self, unknown: float | None = None, keep: int | None = None) -> None:
         """Change what was given at the start."""
-        if unknown is not None and not 0 <= unknown <= 0.5:
-            raise UserError(f"unknown={unknown}: a share of photos from 0 (never refuse) to 0.5")
-        if keep is not None and not 0 <= keep <= 1000:
-            raise UserError(f"keep={keep}: 0 to 1000 thumbnails a class")
-        unknown = self.model.unknown if unknown is None else unknown
-        self.model = replace(self.model, unknown=unknown, keep=self.model.keep if keep is None else keep)
+        self._state = self._state.corrected_to(self.model.configured(unknown, keep))
 
-    def learn(self, photos: Mapping[str, Iterable[Photo]], tell: Tell = lambda done: None) -> TeachingReport:
-        """Teach photos by class name; a known class is refined. `tell` hears how many photos are done."""
-        return self.teach(self.study(photos, tell))
+    def learn(self, photos: Mapping[str, Iterable[Photo]], tell: CountCallback = lambda done: None) -> TeachingReport:
+        """Add photos to classes by name; a known class is refined. `tell` hears how many photos are done."""
+        return self.learn_prepared(self.prepare(photos, tell))
 
-    def study(self, photos: Mapping[str, Iterable[Photo]], tell: Tell = lambda done: None) -> Lesson:
+    def prepare(self, photos: Mapping[str, Iterable[Photo]], tell: CountCallback = lambda done: None) -> PreparedPhotos:
         """Look at photos without learning them: the slow part, which needs no lock."""
-        names = checked_names(list(photos))
-        owners: list[str] = []
+        return prepare_photos(photos, functools.partial(self.embed, thumbnails=self.model.keep > 0), tell)
 
-        def all_photos() -> Iterator[Photo]:
-            for name, some in zip(names, photos.values(), strict=True):
-                for photo in some:
-                    owners.append(name)
-                    yield photo
+    def learn_prepared(self, prepared: PreparedPhotos) -> TeachingReport:
+        """Learn what was prepared."""
+        model, report = learn_prepared(self.model, prepared)
+        self._state = self._state.changed_to(model)
+        return report
 
-        found: dict[str, list[Embedded]] = {name: [] for name in names}
-        errors: list[Embedded] = []
-        for number, one in enumerate(self.embed(all_photos(), thumbnails=self.model.keep > 0)):
-            (errors if one.error else found[owners[number]]).append(one)
-            tell(1)
-        for name, some in found.items():
-            if not some:
-                raise UserError(f"class '{name}' has no readable photo: put some in or leave it out")
-        return Lesson(found, errors)
-
-    def teach(self, lesson: Lesson) -> TeachingReport:
-        """Learn what was looked at."""
-        fresh: dict[str, list[Embedded]] = {}
-        known: dict[str, int] = {}
-        warnings: list[Warned] = []
-        for name, photos in lesson.photos.items():
-            seen = set(self.model.concepts[name].seen.tolist()) if name in self.model.concepts else set()
-            unique = {photo.key: photo for photo in photos}
-            fresh[name] = [photo for key, photo in unique.items() if key not in seen]
-            known[name] = len(photos) - len(fresh[name])
-            warnings += self._taught_elsewhere(name, fresh[name])
-        features = {name: stacked(photos) for name, photos in fresh.items() if photos}
-        concepts = {name: self._concept(fresh[name], rows) for name, rows in features.items()}
-        learned = {name: len(photos) for name, photos in fresh.items()}
-        if not concepts:
-            return TeachingReport(learned, known, warnings, lesson.errors)
-        self._change(self.model.learn(concepts))
-        taught = {name: ([photo.name for photo in fresh[name]], rows) for name, rows in features.items()}
-        advised: list[Warned] = [*advice.collisions(self.model, list(concepts)), *advice.misplaced(self.model, taught)]
-        return TeachingReport(learned, known, [*warnings, *advised], lesson.errors)
-
-    def predict(self, photos: Iterable[Photo], top: int = 3, timings: Timings | None = None) -> Iterator[Answer]:
-        """What each photo shows, in order, as a stream; all from the state at the call."""
-        return answer(self.embed(photos, timings=timings, keys=False), self.model, top)
+    def predict(
+        self, photos: Iterable[Photo], top: int = 3, timings: EmbeddingTimings | None = None
+    ) -> Iterator[Answer]:
+        """What each photo shows, in order, as a stream; all from the model at the call."""
+        return stream_answers(self.embed(photos, timings=timings, keys=False), self.model, top)
 
     def embed(
-        self, photos: Iterable[Photo], thumbnails: bool = False, timings: Timings | None = None, keys: bool = True
-    ) -> Iterator[Embedded]:
+        self,
+        photos: Iterable[Photo],
+        thumbnails: bool = False,
+        timings: EmbeddingTimings | None = None,
+        keys: bool = True,
+    ) -> Iterator[EmbeddedPhoto]:
         """Features of photos, in order, as a stream."""
         if not self.cache:
-            yield from embed(self.encoder, photos, None, thumbnails, timings, keys=keys)
+            yield from embed_photos(self.encoder, photos, None, thumbnails, timings, keys=keys)
             return
         with FeatureCache(self.encoder.fingerprint) as cache:
-            for number, one in enumerate(embed(self.encoder, photos, cache, thumbnails, timings), 1):
+            for number, one in enumerate(embed_photos(self.encoder, photos, cache, thumbnails, timings), 1):
                 yield one
                 if number % 512 == 0:
                     cache.flush()
 
     def forget(self, name: str, undoable: bool = False) -> None:
-        """Remove every trace of a class: from the state, from what can be undone, and from the cache of features.
+        """Remove every trace of a class: from the model, from what can be undone, and from the cache of features.
 
         With `undoable`, this process still holds it in memory, so that `undo` can bring it back.
         """
-        concept = self.model.concept(name)
-        self._change(self.model.forget(name))
-        if not undoable:
-            self._past = []
-        with FeatureCache(self.encoder.fingerprint) as cache:
-            cache.discard(int(key).to_bytes(8, "big") for key in concept.seen)
+        keys = self.model.find_class(name).seen
+        state = self._state.changed_to(self.model.forget(name))
+        self._state = state if undoable else state.without_past()
+        discard_features(keys)
 
     def rename(self, old: str, new: str) -> None:
         """Give a class another name."""
-        self._change(self.model.rename(old, new))
+        self._state = self._state.changed_to(self.model.rename(old, new))
 
     def unite(self, name: str, into: str) -> None:
         """Make two classes one, of the second's name."""
-        self._change(self.model.unite(name, into))
+        self._state = self._state.changed_to(self.model.unite(name, into))
 
-    def merge(self, other: "Classifier | Model") -> None:
+    def merge(self, other: "Classifier | PhotoModel") -> None:
         """Add all that another classifier of the same encoder has learned."""
-        self._change(self.model.merge(other.model if isinstance(other, Classifier) else other))
+        self._state = self._state.changed_to(self.model.merge(other.model if isinstance(other, Classifier) else other))
 
     def undo(self) -> None:
-        """Go back to the state before the last change in this process."""
-        if not self._past:
-            raise UserError("there is nothing to undo")
-        # A shallow copy of this classifier keeps its own past.
-        *self._past, self.model = self._past
-
-    @property
-    def undoable(self) -> int:
-        """How many changes can be undone."""
-        return len(self._past)
-
-    def _change(self, model: Model) -> None:
-        self._past = [*self._past[1 - UNDO_STEPS :], self.model]
-        self.model = model
-
-    def _taught_elsewhere(self, name: str, photos: Sequence[Embedded]) -> list[str]:
-        keys = np.array([photo.key for photo in photos], np.uint64)
-        warnings = []
-        for other, concept in self.model.concepts.items():
-            if other != name:
-                again = np.isin(keys, concept.seen)
-                both = (photo.name for photo, known in zip(photos, again, strict=True) if known)
-                warnings += [f"{photo} was taught as '{other}' before" for photo in both]
-        return warnings
-
-    def _concept(self, photos: Sequence[Embedded], features: Floats) -> Concept:
-        lowest = sorted(photos, key=lambda photo: photo.key)[: self.model.keep]
-        return Concept.of(
-            features, [photo.key for photo in photos], {p.key: p.thumbnail for p in lowest if p.thumbnail}
-        )
+        """Go back to the model before the last change in this process."""
+        self._state = self._state.undone()

@@ -23,7 +23,7 @@ from PIL import Image
 
 from protoreplay.core.errors import UserError
 from protoreplay.data import pictures
-from protoreplay.encoders.pretrained import Encoder, Features
+from protoreplay.encoders.pretrained import Features, FrozenEncoder
 from protoreplay.photos.feature_cache import FeatureCache
 
 Photo = Path | bytes | npt.NDArray[np.uint8]
@@ -36,7 +36,7 @@ THUMBNAIL = 96
 
 
 @dataclass(frozen=True)
-class Embedded:
+class EmbeddedPhoto:
     """What became of a photo.
 
     Attributes:
@@ -55,7 +55,7 @@ class Embedded:
 
 
 @dataclass
-class Timings:
+class EmbeddingTimings:
     """CPU seconds of the threads by stage: `read` with decoding and resizing, and the network's `forward` pass."""
 
     read: float = 0.0
@@ -63,21 +63,21 @@ class Timings:
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     def add(self, read: float = 0.0, forward: float = 0.0) -> None:
-        """From any thread."""
+        """Add seconds; may be called from many threads at once."""
         with self._lock:
             self.read += read
             self.forward += forward
 
 
-def embed(
-    encoder: Encoder,
+def embed_photos(
+    encoder: FrozenEncoder,
     photos: Iterable[Photo],
     cache: FeatureCache | None = None,
     thumbnails: bool = False,
-    timings: Timings | None = None,
+    timings: EmbeddingTimings | None = None,
     threads: int | None = None,
     keys: bool = True,
-) -> Iterator[Embedded]:
+) -> Iterator[EmbeddedPhoto]:
     """What became of each photo, in order, as soon as it and all before it are done.
 
     Args:
@@ -91,9 +91,11 @@ def embed(
     """
     threads = threads or available_cores()
     batch = max(1, min(16, BATCH_PIXELS // encoder.size**2))
-    work = functools.partial(_chunk, encoder, cache, thumbnails, timings or Timings(), keys or cache is not None)
+    work = functools.partial(
+        _chunk, encoder, cache, thumbnails, timings or EmbeddingTimings(), keys or cache is not None
+    )
     numbered = enumerate(photos)
-    waiting: collections.deque[Future[list[Embedded]]] = collections.deque()
+    waiting: collections.deque[Future[list[EmbeddedPhoto]]] = collections.deque()
     with ThreadPoolExecutor(threads) as pool:
         try:
             for chunk in _chunks(numbered, batch, threads):
@@ -108,7 +110,7 @@ def embed(
 
 
 def available_cores() -> int:
-    """Of this process."""
+    """How many cores this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -124,15 +126,15 @@ def _chunks(photos: Iterator[tuple[int, Photo]], batch: int, threads: int) -> It
 
 
 def _chunk(
-    encoder: Encoder,
+    encoder: FrozenEncoder,
     cache: FeatureCache | None,
     thumbnails: bool,
-    timings: Timings,
+    timings: EmbeddingTimings,
     hashed: bool,
     photos: Sequence[tuple[int, Photo]],
-) -> list[Embedded]:
+) -> list[EmbeddedPhoto]:
     started = time.thread_time()
-    results: list[Embedded] = []
+    results: list[EmbeddedPhoto] = []
     pixels: dict[int, npt.NDArray[np.uint8]] = {}
     digests: dict[int, bytes] = {}
     for number, photo in photos:
@@ -148,15 +150,15 @@ def _chunk(
                 if features is None:
                     pixels[len(results)], digests[len(results)] = square, digest
             key = int.from_bytes(digest[:8], "big")
-            results.append(Embedded(name, key, features, thumbnail=small))
+            results.append(EmbeddedPhoto(name, key, features, thumbnail=small))
         except UserError as error:
-            results.append(Embedded(name, error=str(error)))
+            results.append(EmbeddedPhoto(name, error=str(error)))
     ready = time.thread_time()
     if pixels:
         fresh = encoder.embed(np.stack(list(pixels.values())))
         for index, row in zip(pixels, fresh, strict=True):
             old = results[index]
-            results[index] = Embedded(old.name, old.key, row, thumbnail=old.thumbnail)
+            results[index] = EmbeddedPhoto(old.name, old.key, row, thumbnail=old.thumbnail)
         if cache:
             cache.put({digests[index]: row for index, row in zip(pixels, fresh, strict=True)})
     timings.add(ready - started, time.thread_time() - ready)
@@ -183,9 +185,9 @@ def _content(photo: Photo) -> bytes:
 def _decode(photo: Photo, content: bytes, size: int) -> npt.NDArray[np.uint8]:
     """Its central square, 3 x size x size."""
     if isinstance(photo, np.ndarray):
-        return pictures.square(Image.fromarray(photo), size, fast=True)
+        return pictures.central_square(Image.fromarray(photo), size, fast=True)
     # Networks do not see what more detail adds (docs/photos.md), and it takes twice the time.
-    return pictures.decode(io.BytesIO(content), size, fast=True)[0]
+    return pictures.decode_picture(io.BytesIO(content), size, fast=True)[0]
 
 
 def _thumbnail(square: npt.NDArray[np.uint8]) -> bytes:

@@ -7,12 +7,12 @@ import onnx
 from onnx import TensorProto
 
 from protoreplay.encoders import onnx_graph
-from protoreplay.encoders.pretrained import Encoder
-from protoreplay.photos.model import Model
-from protoreplay.prototypes.classifier import BACKGROUND
+from protoreplay.encoders.pretrained import FrozenEncoder
+from protoreplay.photos.photo_model import PhotoModel
+from protoreplay.prototypes.prototype_head import BACKGROUND
 
 
-def to_onnx(model: Model, encoder: Encoder) -> bytes:
+def to_onnx(model: PhotoModel, encoder: FrozenEncoder) -> bytes:
     """The file's bytes.
 
     Its input is `pixels` (uint8, N x 3 x size x size: the central square of each photo). Its outputs are `label`
@@ -38,8 +38,8 @@ def to_onnx(model: Model, encoder: Encoder) -> bytes:
     return content
 
 
-def _head(model: Model, width: int, opset: int, ir_version: int) -> onnx.ModelProto:
-    head, make = model.head, onnx_graph.Builder()
+def _head(model: PhotoModel, width: int, opset: int, ir_version: int) -> onnx.ModelProto:
+    head, make = model.head, onnx_graph.GraphBuilder()
     x = make.add("Mul", make.add("Sqrt", make.add("Abs", "features_in")), make.add("Sign", "features_in"))
     seen = make.add("Sub", make.add("LpNormalization", x, axis=1, p=2), make.constant(head.centre))
     nearness = make.add(

@@ -16,7 +16,9 @@ from typing import Self
 
 import numpy as np
 
-from protoreplay.encoders.pretrained import Features, folder
+from protoreplay.core.places import cache_folder
+from protoreplay.encoders.pretrained import Features
+from protoreplay.prototypes.sums import Keys
 
 LIMIT = 500_000_000
 """Bytes of features, about 50,000 photos of the default encoder."""
@@ -35,20 +37,17 @@ class FeatureCache:
     """
 
     def __init__(self, fingerprint: str, path: Path | None = None, limit: int = LIMIT) -> None:
-        """Open the file, or make it."""
         self.fingerprint, self.limit = fingerprint, limit
-        self.path = path or folder() / "features.sqlite"
+        self.path = path or cache_folder() / "features.sqlite"
         self._lock = threading.Lock()
         self._fresh: dict[bytes, Features] = {}
         self._used: set[bytes] = set()
         self._database = self._open()
 
     def __enter__(self) -> Self:
-        """Itself."""
         return self
 
     def __exit__(self, *error: object) -> None:
-        """Write and close."""
         self.flush()
         if self._database:
             self._database.close()
@@ -139,3 +138,9 @@ class FeatureCache:
         for path in (self.path, *self.path.parent.glob(f"{self.path.name}-*")):
             with contextlib.suppress(OSError):
                 path.unlink()
+
+
+def discard_features(keys: Keys) -> None:
+    """Remove photos, known by the first eight bytes of their SHA-256 as numbers, under every encoder, from the disk."""
+    with FeatureCache("") as cache:
+        cache.discard(int(key).to_bytes(8, "big") for key in keys)

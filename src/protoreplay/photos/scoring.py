@@ -10,7 +10,7 @@ from protoreplay.photos.answers import Answer
 
 
 @dataclass
-class Score:
+class AnswerScore:
     """Counts over photos.
 
     Attributes:
@@ -43,7 +43,7 @@ class Score:
         return sum(abs(given - right) for _, given, right in self.calibration) / max(self.known, 1)
 
     def as_json(self) -> str:
-        """One object."""
+        """All counts and shares as one JSON object."""
         mistakes = [
             {"class": true, "answer": said, "photos": count} for (true, said), count in self.mistakes.most_common()
         ]
@@ -62,7 +62,7 @@ class Score:
         return json.dumps(about, ensure_ascii=False)
 
     def as_text(self) -> str:
-        """A few lines."""
+        """Shares, then a line for each class and for each of the ten most frequent mistakes."""
         lines = []
         if self.known:
             lines += [
@@ -79,15 +79,15 @@ class Score:
         return "\n".join(lines)
 
 
-def evaluate(
+def score_answers(
     predict: Callable[[Iterable[Path]], Iterable[Answer]],
     known: Collection[str],
     photos: Mapping[str, Sequence[Path]],
     tell: Callable[[int], None] = lambda done: None,
     warn: Callable[[str], None] = lambda line: None,
-) -> Score:
+) -> AnswerScore:
     """Ask about photos by class name; those whose name is not among the `known` are photos of no known class."""
-    score = Score()
+    score = AnswerScore()
     owners = [name for name, some in photos.items() for _ in some]
     for owner, answer in zip(owners, predict(p for some in photos.values() for p in some), strict=True):
         tell(1)
@@ -102,7 +102,7 @@ def evaluate(
     return score
 
 
-def _count(score: Score, owner: str, said: str | None, nearest: str, probability: float) -> None:
+def _count(score: AnswerScore, owner: str, said: str | None, nearest: str, probability: float) -> None:
     score.known += 1
     score.refused += said is None
     score.right += said == owner

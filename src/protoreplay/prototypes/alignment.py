@@ -11,7 +11,7 @@ FLOOR = 1e-4
 """Added to variances, in units of images of length one, so that no dimension is certain."""
 
 
-def align(x: Tensor, groups: Tensor, means: Tensor, variances: Tensor) -> Tensor:
+def likeliest_order(x: Tensor, groups: Tensor, means: Tensor, variances: Tensor) -> Tensor:
     """The order in which `x` looks most like the prototypes: `x[:, order]` has their dimensions.
 
     The order that makes the images likeliest, each dimension a Gaussian around the mean of the image's class.

@@ -69,7 +69,9 @@ class Landmarks(NamedTuple):
         return _beyond_rounding(functional.linear(moments, self.matrix, self.offset), self.offset)
 
 
-def expected_squared_distances(x: Gaussian, y: Gaussian, weight: Tensor | None = None) -> Tensor:
+def expected_squared_distances(
+    x: Gaussian, y: Gaussian, weight: Tensor | None = None, centre: Tensor | None = None
+) -> Tensor:
     """The expectation of `squared_distances` between independent samples of `x` and of `y`, in closed form.
 
     It is the squared distance of the means plus both variances, each dimension times `weight`.
@@ -78,16 +80,17 @@ def expected_squared_distances(x: Gaussian, y: Gaussian, weight: Tensor | None =
         x: N x D.
         y: K x D.
         weight: None or K x D.
+        centre: D, any point near both, from which rounding is least; None for that of the means of `y`.
 
     Returns:
         N x K.
     """
-    centre = y.mean.detach().mean(0)
+    centre = y.mean.detach().mean(0) if centre is None else centre
     return Landmarks.of(y, centre, weight).squared_distances(moments(x, centre))
 
 
 def sampled_squared_distances(
-    x: Tensor, y: Gaussian, noise: Tensor, weight: Tensor | None = None, draws: Tensor | None = None
+    x: Tensor, y: Gaussian, noise: Tensor, weight: Tensor | None = None, noise_rows: Tensor | None = None
 ) -> Tensor:
     """`squared_distances` between sample z of something and sample z of `y`.
 
@@ -96,13 +99,13 @@ def sampled_squared_distances(
         y: K x D.
         noise: of the samples of `y`, Z x K x D, and used up.
         weight: None or K x D.
-        draws: None, or int64, K: the row of `noise` that each row of `y` takes; several may share one.
+        noise_rows: None, or int64, K: the row of `noise` that each row of `y` takes; several may share one.
 
     Returns:
         Z x N x K.
     """
-    if draws is not None:
-        noise = noise.index_select(1, draws)
+    if noise_rows is not None:
+        noise = noise.index_select(1, noise_rows)
     if y.mean.requires_grad or y.logvar.requires_grad:
         return squared_distances(x, y.sample(noise), weight)
     # Samples of constants can be made in place: fresh memory for them takes longer than the arithmetic.

@@ -9,8 +9,8 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets, unique_labels
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from protoreplay.prototypes import classifier as head
-from protoreplay.prototypes.sums import Concept, rooted
+from protoreplay.prototypes.prototype_head import PrototypeHead, fit_head
+from protoreplay.prototypes.sums import ClassSums, rooted
 
 Vectors = npt.NDArray[np.float64]
 
@@ -31,11 +31,10 @@ class PrototypeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """
 
     classes_: npt.NDArray[Any]
-    concepts_: dict[Any, Concept]
-    head_: head.Head
+    sums_: dict[Any, ClassSums]
+    head_: PrototypeHead
 
     def __init__(self, root: bool = False) -> None:
-        """Keep the settings."""
         self.root = root
 
     def fit(self, X: npt.ArrayLike, y: npt.ArrayLike) -> Self:  # noqa: N803
@@ -44,7 +43,7 @@ class PrototypeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def partial_fit(self, X: npt.ArrayLike, y: npt.ArrayLike, classes: Any = None) -> Self:  # noqa: N803
         """Learn more samples. `classes`, N, may be given as elsewhere, but need not: new ones may come any time."""
-        return self._learn(X, y, classes, reset=not hasattr(self, "concepts_"))
+        return self._learn(X, y, classes, reset=not hasattr(self, "sums_"))
 
     def predict_proba(self, X: npt.ArrayLike) -> npt.NDArray[np.float64]:  # noqa: N803
         """Probabilities, N x K, in the order of `classes_`."""
@@ -69,19 +68,19 @@ class PrototypeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         known = [] if reset else [self.classes_]
         given = [] if classes is None else [np.asarray(classes)]
         self.classes_ = unique_labels(labels, *known, *given)
-        concepts = {} if reset else dict(self.concepts_)
+        sums = {} if reset else dict(self.sums_)
         rows = rooted(vectors) if self.root else vectors
         for label in np.unique(labels):
             own = rows[labels == label]
-            concept = Concept.of(own, [_key(row) for row in own])
-            concepts[label] = concepts[label] + concept if label in concepts else concept
-        self.concepts_ = concepts
-        self.head_ = head.fit({f"{place:09}": concepts[label] for place, label in enumerate(self._known())})
+            added = ClassSums.of(own, [_key(row) for row in own])
+            sums[label] = sums[label] + added if label in sums else added
+        self.sums_ = sums
+        self.head_ = fit_head({f"{place:09}": sums[label] for place, label in enumerate(self._known())})
         return self
 
     def _known(self) -> list[Any]:
         """The classes of which samples were seen, in the order of `classes_`."""
-        return [label for label in self.classes_ if label in self.concepts_]
+        return [label for label in self.classes_ if label in self.sums_]
 
     def _nearness(self, X: npt.ArrayLike) -> npt.NDArray[np.float32]:  # noqa: N803
         check_is_fitted(self)

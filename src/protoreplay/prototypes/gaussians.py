@@ -1,5 +1,6 @@
 """Diagonal Gaussians as prototypes: sampling, averaging, and the bank that is stored after a task."""
 
+import math
 from dataclasses import dataclass
 from typing import NamedTuple, Self
 
@@ -74,6 +75,19 @@ class PrototypeBank:
         return torch.where(match.any(1), match.int().argmax(1), -1)
 
 
+def independent_noise(samples: int, rows: int, dim: int, random: torch.Generator) -> Tensor:
+    """Standard normal numbers, samples x rows x dim."""
+    return torch.randn(samples, rows, dim, generator=random)
+
+
+def antithetic_noise(samples: int, rows: int, dim: int, random: torch.Generator) -> Tensor:
+    """Standard normal numbers, samples x rows x dim, in pairs of opposite sign: half as many are drawn."""
+    noise = torch.empty(samples, rows, dim)
+    drawn = noise[: math.ceil(samples / 2)].normal_(generator=random)
+    torch.neg(drawn[: samples // 2], out=noise[len(drawn) :])
+    return noise
+
+
 def group_means(gaussian: Gaussian, groups: Tensor, count: int) -> Gaussian:
     """Prototypes: the average mean and the average log-variance of each group.
 
@@ -106,3 +120,9 @@ def class_probabilities(probabilities: Tensor, owners: Tensor, classes: Tensor) 
     column = torch.searchsorted(classes, owners).expand_as(probabilities)
     best = probabilities.new_zeros(len(probabilities), len(classes)).scatter_reduce(1, column, probabilities, "amax")
     return best / best.sum(1, keepdim=True)
+
+
+def class_scores(scores: Tensor, owners: Tensor) -> Tensor:
+    """The best score, N x C, of each class's prototypes, N x K; `owners`, int64, K, are classes from 0 up."""
+    best = scores.new_full((len(scores), int(owners.max()) + 1), -torch.inf)
+    return best.scatter_reduce(1, owners.expand_as(scores), scores, "amax")

@@ -1,8 +1,8 @@
-"""What is kept of a class: sums, which any order of photos gives alike, and a few features to calibrate on."""
+"""What is kept of a class's features: sums, which any order gives alike, and a few features to calibrate on."""
 
 import functools
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
@@ -24,59 +24,49 @@ def rooted(features: npt.NDArray[np.floating]) -> Floats:
 
 
 @dataclass(frozen=True)
-class Concept:
-    """A class as sums over its photos. Adding two concepts is learning the photos of both.
+class ClassSums:
+    """A Gaussian class as sums over its features: adding two is summing over the features of both.
 
     Attributes:
-        count: number of photos.
-        total: sum of their features, D.
-        squares: sum of the squares of their features, D.
-        seen: uint64, ascending: a key of each photo, so that none is counted twice.
-        sample_keys: uint64, ascending: keys of the photos of `sample`: the lowest ones, which are the same in whatever
-            order photos came, and as good as random.
-        sample: float16, M x D: features of these photos.
-        thumbnails: of photos kept to be looked at, JPEG, by key.
+        count: number of features.
+        total: their sum, D.
+        squares: sum of their squares, D.
+        sample_keys: uint64, ascending: keys of those of `sample`: the lowest ones, which are the same in whatever order
+            features came, and as good as random.
+        sample: float16, M x D: some of the features.
     """
 
     count: int
     total: Floats
     squares: Floats
-    seen: Keys
     sample_keys: Keys
     sample: npt.NDArray[np.float16]
-    thumbnails: Mapping[int, bytes] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, features: Floats, keys: Sequence[int], thumbnails: Mapping[int, bytes] | None = None) -> Self:
-        """The concept of some photos: features N x D, one key each."""
+    def of(cls, features: Floats, keys: Sequence[int]) -> Self:
+        """The sums of some features, N x D, with a key for each, N, by which they are drawn."""
         order = np.argsort(np.asarray(keys, np.uint64), kind="stable")
-        ordered = np.asarray(keys, np.uint64)[order]
-        # Summed in the order of keys, so that the same photos give the same sums to the last bit.
+        # Summed in the order of keys, so that the same features give the same sums to the last bit.
         ranked = features[order].astype(np.float64)
-        sample = ranked[:SAMPLE].astype(np.float16)
-        total, squares = ranked.sum(0), np.square(ranked).sum(0)
-        return cls(len(keys), total, squares, ordered, ordered[:SAMPLE], sample, dict(thumbnails or {}))
+        lowest = np.asarray(keys, np.uint64)[order[:SAMPLE]]
+        return cls(len(keys), ranked.sum(0), np.square(ranked).sum(0), lowest, ranked[:SAMPLE].astype(np.float16))
 
-    def __add__(self, other: "Concept") -> "Concept":
-        """Both."""
+    def __add__(self, other: "ClassSums") -> "ClassSums":
         keys = np.concatenate([self.sample_keys, other.sample_keys])
         lowest = np.argsort(keys, kind="stable")[:SAMPLE]
-        return Concept(
+        return ClassSums(
             self.count + other.count,
             self.total + other.total,
             self.squares + other.squares,
-            np.sort(np.concatenate([self.seen, other.seen])),
             keys[lowest],
             np.concatenate([self.sample, other.sample])[lowest],
-            {**self.thumbnails, **other.thumbnails},
         )
 
-    def reduced(self, sample: int, thumbnails: int) -> "Concept":
-        """With at most so many sampled features and thumbnails: those of the lowest keys."""
-        if len(self.sample_keys) <= sample and len(self.thumbnails) <= thumbnails:
+    def with_sample_of(self, most: int) -> "ClassSums":
+        """With at most so many sampled features: those of the lowest keys."""
+        if len(self.sample_keys) <= most:
             return self
-        kept = {key: self.thumbnails[key] for key in sorted(self.thumbnails)[:thumbnails]}
-        return replace(self, sample_keys=self.sample_keys[:sample], sample=self.sample[:sample], thumbnails=kept)
+        return replace(self, sample_keys=self.sample_keys[:most], sample=self.sample[:most])
 
     @functools.cached_property
     def mean(self) -> Floats:
@@ -87,16 +77,6 @@ class Concept:
     def scatter(self) -> Floats:
         """Sum of squared distances from the mean in each dimension, D."""
         return np.maximum(self.squares - self.total * self.mean, 0.0)
-
-    @property
-    def bytes(self) -> dict[str, int]:
-        """What is kept, item by item."""
-        return {
-            "prototype": self.total.nbytes + self.squares.nbytes + 8,
-            "keys": self.seen.nbytes + self.sample_keys.nbytes,
-            "sample": self.sample.nbytes,
-            "thumbnails": sum(map(len, self.thumbnails.values())),
-        }
 
 
 def sample_size(classes: int) -> int:

@@ -1,116 +1,135 @@
-"""The invertible linear layer in front of which prototypes are kept: its start, its training, its temperature.
+"""Square matrices, dense or diagonal, and how one whitens: the covariance that classes share, or their variances alone.
 
-A layer is a matrix, D x D (outputs x inputs), or, where only variances are known, its diagonal, D.
+Both kinds have the same verbs, so that what works with one works with the other.
 """
 
-from collections.abc import Callable
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Self
 
 import torch
 from torch import Tensor
-from torch.nn import functional
-
-from protoreplay.core.progress import StepCallback
-from protoreplay.prototypes.distances import squared_distances
-
-Episode = Callable[[], tuple[Tensor, Tensor]]
-"""Draws support and query features, each K x shots x D: those of row k belong to prototype k."""
-
-TEMPERATURES = torch.logspace(-2, 3, 51)
-"""What scores may be divided by."""
-DOUBT = 0.5
-"""Difference of log-likelihoods that does not count."""
 
 
-def apply(layer: Tensor, x: Tensor) -> Tensor:
-    """The layer's outputs, ... x D, for inputs, ... x D."""
-    return x @ layer.T if layer.ndim == 2 else x * layer
+@dataclass(frozen=True)
+class SquareMatrix(ABC):
+    """D x D numbers, as far as they are kept: a covariance, a sum of products, or a linear layer.
 
-
-def whitening(covariance: Tensor, shrinkage: float) -> tuple[Tensor, Tensor]:
-    """The layer after which a shrunk covariance is the identity, and the symmetric root of the covariance itself.
-
-    Args:
-        covariance: D x D, or D variances.
-        shrinkage: the covariance is shrunk by adding this many of its mean eigenvalues in every direction.
+    Attributes:
+        values: those that are kept.
     """
-    variances = covariance.diagonal() if covariance.ndim == 2 else covariance
-    # Of images that do not vary at all, every direction counts alike.
-    level = shrinkage * torch.where(variances.mean() > 0, variances.mean(), 1.0)
-    if covariance.ndim == 1:
-        return (covariance + level).rsqrt(), covariance.sqrt()
-    values, vectors = torch.linalg.eigh(covariance)
-    values = values.clamp(min=0)
-    return (vectors * (values + level).rsqrt()) @ vectors.T, (vectors * values.sqrt()) @ vectors.T
+
+    values: Tensor
+
+    def __truediv__(self, count: Tensor) -> Self:
+        return type(self)(self.values / count)
+
+    @abstractmethod
+    def diagonal(self) -> Tensor:
+        """The numbers on the diagonal, D."""
+
+    @abstractmethod
+    def dense(self) -> Tensor:
+        """All numbers, D x D."""
+
+    @abstractmethod
+    def times(self, x: Tensor) -> Tensor:
+        """This matrix times every row of x, ... x D."""
+
+    @abstractmethod
+    def transposed_times(self, x: Tensor) -> Tensor:
+        """The transposed matrix times every row of x, ... x D."""
+
+    @abstractmethod
+    def plus_products(self, rows: Tensor, weight: float) -> Self:
+        """With the sum of the products of each row with itself, N x D, times `weight`."""
+
+    @abstractmethod
+    def removable_rows(self, rows: Tensor) -> Tensor:
+        """Of rows, N x R x D, those whose outer products could be taken out of such a matrix again."""
+
+    @abstractmethod
+    def whitening(self, ridge: float) -> tuple[Self, Self]:
+        """The layer behind which this covariance, with a ridge, is the identity; and this covariance's symmetric root.
+
+        Args:
+            ridge: mean eigenvalues that are added to the covariance in every direction.
+        """
+
+    def isotropic(self) -> "DiagonalMatrix":
+        """The multiple of the identity that has the same mean diagonal."""
+        diagonal = self.diagonal()
+        return DiagonalMatrix(diagonal.mean().expand(len(diagonal)))
+
+    def _level(self, ridge: float) -> Tensor:
+        mean = self.diagonal().mean()
+        # Of images that do not vary at all, every direction counts alike.
+        return ridge * torch.where(mean > 0, mean, 1.0)
 
 
-@torch.enable_grad()
-def train(layer: Tensor, episode: Episode, owners: Tensor, steps: int, lr: float, report: StepCallback) -> Tensor:
-    """The layer after `steps` VPR steps: queries are classified by the nearest prototype of the support behind it.
+class DenseMatrix(SquareMatrix):
+    """All of a matrix: `values` are D x D."""
 
-    Args:
-        layer: where to start.
-        episode: gives each step its features.
-        owners: int64, K: the class, from 0 up, of each prototype.
-        steps: number of steps.
-        lr: Adam's learning rate, times the layer's own scale.
-        report: told of every step.
-    """
-    lr *= layer.square().mean().sqrt().item()
-    layer = layer.clone().requires_grad_()
-    mean, square = torch.zeros_like(layer), torch.zeros_like(layer)
-    temperature = None
-    for step in range(1, steps + 1):
-        support, query = (apply(layer, x) for x in episode())
-        distances = squared_distances(query.flatten(0, 1), support.mean(1))
-        if temperature is None:
-            temperature = distances.detach().std(1).mean() / 2
-        targets = owners.repeat_interleave(query.shape[1])
-        loss = functional.cross_entropy(class_scores(-distances / temperature, owners), targets)
-        (gradient,) = torch.autograd.grad(loss, layer)
-        # Adam, written out: what `torch.optim` imports at its first use takes longer than all steps of a run.
-        mean.lerp_(gradient, 0.1)
-        square.lerp_(gradient.square_(), 0.001)
-        root = (square / (1 - 0.999**step)).sqrt_().add_(1e-8)
-        layer.data.addcdiv_(mean, root, value=-lr / (1 - 0.9**step))
-        report(step, steps, loss.item())
-    return layer.detach()
+    def diagonal(self) -> Tensor:
+        """The numbers on the diagonal, D."""
+        return self.values.diagonal()
 
+    def dense(self) -> Tensor:
+        """The values, D x D."""
+        return self.values
 
-def class_scores(scores: Tensor, owners: Tensor) -> Tensor:
-    """The best score, N x C, of each class's prototypes, N x K; `owners`, int64, K, are classes from 0 up."""
-    best = scores.new_full((len(scores), int(owners.max()) + 1), -torch.inf)
-    return best.scatter_reduce(1, owners.expand_as(scores), scores, "amax")
+    def times(self, x: Tensor) -> Tensor:
+        """One matrix product, ... x D."""
+        return x @ self.values.T
+
+    def transposed_times(self, x: Tensor) -> Tensor:
+        """One matrix product, ... x D."""
+        return x @ self.values
+
+    def plus_products(self, rows: Tensor, weight: float) -> Self:
+        """The outer product of each row with itself is added."""
+        return type(self)(self.values + weight * (rows.T @ rows))
+
+    def removable_rows(self, rows: Tensor) -> Tensor:
+        """All rows: their outer products were added as they are."""
+        return rows
+
+    def whitening(self, ridge: float) -> tuple[Self, Self]:
+        """Both symmetric, from the eigenvectors."""
+        level = self._level(ridge)
+        values, vectors = torch.linalg.eigh(self.values)
+        values = values.clamp(min=0)
+        layer = (vectors * (values + level).rsqrt()) @ vectors.T
+        return type(self)(layer), type(self)((vectors * values.sqrt()) @ vectors.T)
 
 
-def left_out_scores(x: Tensor, prototypes: Tensor, added: Tensor, shrink: float) -> Tensor:
-    """Scores, N x K, of images as if each had not been among those whose covariance the layer whitens.
+class DiagonalMatrix(SquareMatrix):
+    """The diagonal alone: `values` are D, everything else counts as 0."""
 
-    Without an image that covariance is not the identity but less by what the image added to it; products with its
-    inverse follow from the few rows that were added.
+    def diagonal(self) -> Tensor:
+        """The values, D."""
+        return self.values
 
-    Args:
-        x: behind the layer, from the prototypes' centre, N x D.
-        prototypes: the same of those each image is compared with, N x K x D.
-        added: behind the layer, the rows whose products each image added to the covariance, N x R x D.
-        shrink: how far from the centre prototypes are taken to be.
-    """
-    along, toward = added @ prototypes.mT, (added @ x[..., None])[..., 0]
-    less = torch.eye(added.shape[1], device=x.device) - added @ added.mT
-    solved = torch.linalg.solve(less, along)
-    cross = (prototypes @ x[..., None])[..., 0] + (toward[..., None] * solved).sum(1)
-    scores: Tensor = cross - shrink / 2 * (prototypes.square().sum(2) + (along * solved).sum(1))
-    return scores
+    def dense(self) -> Tensor:
+        """With zeros beside the diagonal, D x D."""
+        return self.values.diag()
 
+    def times(self, x: Tensor) -> Tensor:
+        """Each dimension times its own number, ... x D."""
+        return x * self.values
 
-def losses(scores: Tensor, targets: Tensor) -> Tensor:
-    """At each of `TEMPERATURES`, minus the log-likelihood of targets, int64, N, by scores, N x C: T."""
-    found = [functional.cross_entropy(scores / float(at), targets, reduction="sum") for at in TEMPERATURES]
-    return torch.stack(found).cpu()
+    def transposed_times(self, x: Tensor) -> Tensor:
+        """The same as `times`."""
+        return self.times(x)
 
+    def plus_products(self, rows: Tensor, weight: float) -> Self:
+        """The square of each dimension is added."""
+        return type(self)(self.values + weight * rows.square().sum(0))
 
-def best_temperature(losses: Tensor) -> float:
-    """The likeliest of `TEMPERATURES`, or the highest that is as likely but for `DOUBT`; `losses` are theirs, T.
+    def removable_rows(self, rows: Tensor) -> Tensor:
+        """No row: of a row only its squares were added."""
+        return rows[:, :0]
 
-    So answers that were all right do not make a certainty.
-    """
-    return float(TEMPERATURES[losses <= losses.min() + DOUBT].max())
+    def whitening(self, ridge: float) -> tuple[Self, Self]:
+        """Each dimension by itself."""
+        return type(self)((self.values + self._level(ridge)).rsqrt()), type(self)(self.values.sqrt())

@@ -10,21 +10,22 @@ import matplotlib as mpl
 from matplotlib.figure import Figure
 
 from protoreplay.analysis import claims
-from protoreplay.analysis.ablations import Ablation, Planned
-from protoreplay.analysis.results import Group, read
+from protoreplay.analysis.ablations import Ablation, PlannedAblation
+from protoreplay.analysis.results import Group, read_result
 from protoreplay.core.files import write_whole
 from protoreplay.experiments.grid_queue import run_path
-from protoreplay.metrics.intervals import Comparison, compare
+from protoreplay.experiments.run_folder import RunFolder
+from protoreplay.metrics.intervals import PairedComparison, compare_seeds
 from protoreplay.report import figures, layout
 from protoreplay.report.claims_table import claims_table
-from protoreplay.report.formats import ABSENT, Cell, Table, as_csv
-from protoreplay.report.page import FigureOnPage, Section, figure_on_page, write_sections
+from protoreplay.report.formats import ABSENT, Cell, Table, table_as_csv
+from protoreplay.report.html_parts import FigureOnPage, Section, figure_on_page, write_sections
 
 SHOWN = {"avg": "average over tasks (%)", "final": "after the last task (%)"}
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuredAblation:
     """An ablation with its finished runs."""
 
     ablation: Ablation
@@ -36,29 +37,29 @@ class Measured:
         return self.ablation.name or f"{self.ablation.method} in full"
 
 
-def measured(planned: Sequence[Planned], root: Path) -> dict[str, list[Measured]]:
+def measured_ablations(planned: Sequence[PlannedAblation], root: Path) -> dict[str, list[MeasuredAblation]]:
     """By method, its ablations of which runs are finished, the full form first; without it a method is left out."""
-    found: dict[str, list[Measured]] = {}
+    found: dict[str, list[MeasuredAblation]] = {}
     for one in planned:
-        results = [result for spec in one.specs if (result := read(run_path(root, spec)))]
+        results = [result for spec in one.specs if (result := read_result(RunFolder(run_path(root, spec))))]
         if results and (not one.ablation.name or one.ablation.method in found):
             group = Group(one.specs[0].protocol.name, one.specs[0].variant, results)
-            found.setdefault(one.ablation.method, []).append(Measured(one.ablation, group))
+            found.setdefault(one.ablation.method, []).append(MeasuredAblation(one.ablation, group))
     return found
 
 
-def table(measured: Sequence[Measured]) -> Table:
+def ablation_table(measured: Sequence[MeasuredAblation]) -> Table:
     """One line an ablation of one method: its accuracies, and their paired differences to the full method."""
     full = measured[0].group
     body, records = [], []
     for number, one in enumerate(measured):
         line = [one.label, str(len(one.group.results))]
         record: dict[str, Any] = {"method": one.ablation.method, "ablation": one.ablation.name or "full"}
-        record |= {"settings": _settings(one.ablation), "seeds": len(one.group.results)}
+        record |= {"settings": _settings_text(one.ablation), "seeds": len(one.group.results)}
         for key in SHOWN:
-            mean, difference = one.group.summaries[key].mean, compare(one.group.values[key], full.values[key])
+            mean, difference = one.group.summaries[key].mean, compare_seeds(one.group.values[key], full.values[key])
             line += [f"{mean:.1f}", *(_difference(difference) if number else ["", ""])]
-            record |= {key: round(mean, 3), **_record(key, difference if number else None)}
+            record |= {key: round(mean, 3), **_difference_record(key, difference if number else None)}
         paper = _papers_figure(one.ablation)
         body.append([Cell(text, strong=not number) for text in [*line, paper or ABSENT if number else ""]])
         records.append({**record, "paper": paper})
@@ -71,18 +72,18 @@ def table(measured: Sequence[Measured]) -> Table:
     return Table(header, body, 1, records, note)
 
 
-def _difference(difference: Comparison | None) -> list[str]:
+def _difference(difference: PairedComparison | None) -> list[str]:
     if difference is None:
         return [ABSENT, ABSENT]
     low, high = difference.low, difference.high
     return [f"{difference.difference:+.1f}", ABSENT if low is None else f"[{low:+.1f}, {high:+.1f}]"]
 
 
-def _record(key: str, difference: Comparison | None) -> dict[str, float | None]:
+def _difference_record(key: str, difference: PairedComparison | None) -> dict[str, float | None]:
     return {f"{key}_{name}": getattr(difference, name, None) for name in ("difference", "low", "high", "p")}
 
 
-def _settings(ablation: Ablation) -> str:
+def _settings_text(ablation: Ablation) -> str:
     return " ".join(f"{key}={value}" for key, value in ablation.settings.items())
 
 
@@ -91,7 +92,7 @@ def _papers_figure(ablation: Ablation) -> str:
     return next((claim.paper for claim in own if claim.change == ablation.settings), "")
 
 
-def draw(measured: Sequence[Measured], narrow: bool = False) -> Figure:
+def ablation_figure(measured: Sequence[MeasuredAblation], narrow: bool = False) -> Figure:
     """Bars of average and final accuracy with their bootstrap intervals; a dotted line at the full method's."""
     with mpl.rc_context(layout.STYLE):
         width, row = (4.2, 0.22) if narrow else (9.0, 0.24)
@@ -121,23 +122,23 @@ def draw(measured: Sequence[Measured], narrow: bool = False) -> Figure:
         return figure
 
 
-def write(found: dict[str, list[Measured]], folder: Path) -> list[Path]:
+def write_ablation_page(found: dict[str, list[MeasuredAblation]], folder: Path) -> list[Path]:
     """Write the page, and for each method its bars as PNG and PDF and its numbers as CSV; returns what was written."""
     folder.mkdir(parents=True, exist_ok=True)
     written, sections = [], []
     for method, ablations in found.items():
-        made, wide = table(ablations), draw(ablations)
+        made, wide = ablation_table(ablations), ablation_figure(ablations)
         for format in ("png", "pdf"):
             written.append(folder / f"ablations-{method}.{format}")
-            figures.save(wide, written[-1])
+            figures.save_figure(wide, written[-1])
         written.append(folder / f"ablations-{method}.csv")
-        write_whole(written[-1], as_csv(made).encode() + b"\n")
-        sections.append(Section(method, "", [_on_page(method, ablations)], [(f"{method} and its ablations", made)]))
+        write_whole(written[-1], table_as_csv(made).encode() + b"\n")
+        sections.append(Section(method, [_on_page(method, ablations)], [(f"{method} and its ablations", made)]))
     groups = [one.group for ablations in found.values() for one in ablations]
-    if claims.measured(groups):
+    if claims.any_measured(groups):
         said = claims_table(groups, [claim for claim in claims.CLAIMS if claim.change])
         caption = "What the paper says of its ablations on split-cifar10, and what the runs here say"
-        sections.append(Section("The paper's claims", "", [], [(caption, said)]))
+        sections.append(Section("The paper's claims", [], [(caption, said)]))
     intro = (
         "Each line is the full method with one thing changed, on the same seeds; accuracies are on all classes seen."
     )
@@ -146,11 +147,14 @@ def write(found: dict[str, list[Measured]], folder: Path) -> list[Path]:
     return written
 
 
-def _on_page(method: str, ablations: Sequence[Measured]) -> FigureOnPage:
+def _on_page(method: str, ablations: Sequence[MeasuredAblation]) -> FigureOnPage:
     caption = "Mean over seeds; the stroke is the 95 % bootstrap interval of the mean, the dotted line the full method."
     alt = "Bars of average accuracy: " + "; ".join(
         f"{one.label} {one.group.summaries['avg'].mean:.1f} %" for one in ablations
     )
     return figure_on_page(
-        {"wide": draw(ablations), "narrow": draw(ablations, True)}, f"ablations-{method}", caption, alt
+        {"wide": ablation_figure(ablations), "narrow": ablation_figure(ablations, True)},
+        f"ablations-{method}",
+        caption,
+        alt,
     )

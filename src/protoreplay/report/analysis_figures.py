@@ -53,7 +53,7 @@ class Palette:
             figure.legend(handles=handles, loc="outside right center", frameon=False, fontsize=8)
 
 
-def maps(
+def embedding_maps_figure(
     places: dict[str, dict[int, latent.Floats]], snapshots: Sequence[PrototypeSnapshot], palette: Palette
 ) -> Figure:
     """Maps of images (dots) and prototypes (hollow squares): a row a kind of map, a column a task.
@@ -83,7 +83,9 @@ def maps(
     return figure
 
 
-def motion(paths: dict[int, latent.Path], axes_of_task_1: latent.Axes, palette: Palette) -> Figure:
+def motion_figure(
+    paths: dict[int, latent.PrototypePath], axes_of_task_1: latent.PrincipalAxes, palette: Palette
+) -> Figure:
     """The paths of prototypes in three axes, and seen along each; black squares are the last positions."""
     figure = Figure(figsize=(9.4, 7.4), layout="constrained")
     space: Axes3D = figure.add_subplot(2, 2, 1, projection="3d")
@@ -108,7 +110,7 @@ def motion(paths: dict[int, latent.Path], axes_of_task_1: latent.Axes, palette: 
     return figure
 
 
-def heat_map(
+def heat_map_figure(
     cells: latent.Floats, down: Sequence[str], across: Sequence[str], labels: tuple[str, str, str], percent: bool
 ) -> Figure:
     """A map of numbers with a scale, from 0 to 100 for `percent`; `labels` are of the scale, of down and of across."""
@@ -146,7 +148,9 @@ def _heat(
                 axes.text(column, row, format(value, form), ha="center", va="center", color=ink, fontsize=8)
 
 
-def similarity(visual: latent.Floats, moved: latent.Floats, names: Sequence[str], found: latent.Correlation) -> Figure:
+def similarity_figure(
+    visual: latent.Floats, moved: latent.Floats, names: Sequence[str], found: latent.Correlation
+) -> Figure:
     """Both matrices, and a point for each pair of classes."""
     figure = Figure(figsize=(11.2, 3.7), layout="constrained")
     left, middle, right = figure.subplots(1, 3)
@@ -162,7 +166,7 @@ def similarity(visual: latent.Floats, moved: latent.Floats, names: Sequence[str]
     return figure
 
 
-def confidence(snapshot: PrototypeSnapshot, dropped: latent.Dropped) -> Figure:
+def confidence_figure(snapshot: PrototypeSnapshot, dropped: latent.DroppedDimensions) -> Figure:
     """Variances of all dimensions in order, and accuracy without the most or the least confident of them."""
     figure = Figure(figsize=(9.4, 3.5), layout="constrained")
     left, right = figure.subplots(1, 2)
@@ -184,7 +188,7 @@ def confidence(snapshot: PrototypeSnapshot, dropped: latent.Dropped) -> Figure:
     return figure
 
 
-def reliability(found: latent.Reliability) -> Figure:
+def reliability_figure(found: latent.Reliability) -> Figure:
     """How often answers of a confidence are right, and how many there are of each."""
     figure = Figure(figsize=(5.4, 4.6), layout="constrained")
     upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=(3, 1))

@@ -16,8 +16,8 @@ from protoreplay.core.files import write_whole
 from protoreplay.report import analysis_figures as draw
 from protoreplay.report import figures, layout
 from protoreplay.report.analysis_figures import Palette
-from protoreplay.report.formats import ABSENT, Cell, Table, as_csv
-from protoreplay.report.page import Section, figure_on_page, write_sections
+from protoreplay.report.formats import ABSENT, Cell, Table, table_as_csv
+from protoreplay.report.html_parts import Section, figure_on_page, write_sections
 
 
 class Analysis(NamedTuple):
@@ -30,7 +30,7 @@ class Analysis(NamedTuple):
     records: list[dict[str, Any]]
 
 
-def write(runs: Sequence[KeptRun], folder: Path, encoder: str = visual.ENCODER) -> list[Path]:
+def write_analysis_page(runs: Sequence[KeptRun], folder: Path, encoder: str = visual.ENCODER) -> list[Path]:
     """Analyse runs of one method, the first one in figures, and return the files written.
 
     Args:
@@ -55,16 +55,15 @@ def write(runs: Sequence[KeptRun], folder: Path, encoder: str = visual.ENCODER) 
         one.figure.set_layout_engine("none")
         for format in ("png", "pdf"):
             written.append(folder / f"{one.name}.{format}")
-            figures.save(one.figure, written[-1])
+            figures.save_figure(one.figure, written[-1])
         written.append(folder / f"{one.name}.csv")
-        write_whole(written[-1], as_csv(Table([], [], 0, one.records)).encode() + b"\n")
-    write_whole(written[1], as_csv(over_seeds).encode() + b"\n")
+        write_whole(written[-1], table_as_csv(Table([], [], 0, one.records)).encode() + b"\n")
+    write_whole(written[1], table_as_csv(over_seeds).encode() + b"\n")
     sections = [
-        Section(one.title, "", [figure_on_page({"only": one.figure}, one.name, one.caption, one.title)], [])
-        for one in made
+        Section(one.title, [figure_on_page({"only": one.figure}, one.name, one.caption, one.title)], []) for one in made
     ]
-    sections.append(Section("Over seeds", "", [], [("The figures' main numbers, for each run", over_seeds)]))
-    method, protocol = first.config["method"]["name"], first.config["protocol"]["name"]
+    sections.append(Section("Over seeds", [], [("The figures' main numbers, for each run", over_seeds)]))
+    method, protocol = first.config.method.name, first.config.protocol.name
     intro = (
         f"Figures are of seed {first.seed}. Latent space is the one in which {method} compares images and prototypes."
     )
@@ -90,9 +89,9 @@ def _space(run: KeptRun, palette: Palette) -> Iterator[Analysis]:
             for of, label, (x, y) in zip(what, [*one.image_labels, *one.classes], each, strict=True):
                 records.append({"map": kind, "task": task, "of": of, "class": palette.full(label), "x": x, "y": y})
     caption = "Latent means of test images (dots) and of prototypes (hollow squares); each map has axes of its own."
-    yield Analysis("maps", "Embedding maps", caption, draw.maps(places, snapshots, palette), records)
+    yield Analysis("maps", "Embedding maps", caption, draw.embedding_maps_figure(places, snapshots, palette), records)
 
-    paths, axes = latent.paths(snapshots), latent.principal_axes(first.images, 3)
+    paths, axes = latent.prototype_paths(snapshots), latent.principal_axes(first.images, 3)
     records = [
         {"class": palette.full(label), "task": task, **{f"axis_{n}": value for n, value in enumerate(place, start=1)}}
         for label, path in paths.items()
@@ -102,7 +101,7 @@ def _space(run: KeptRun, palette: Palette) -> Iterator[Analysis]:
         "Prototype means after each task in the first three principal axes of the images' latent means after task 1; "
         "black squares: the last position."
     )
-    yield Analysis("motion", "Prototype motion", caption, draw.motion(paths, axes, palette), records)
+    yield Analysis("motion", "Prototype motion", caption, draw.motion_figure(paths, axes, palette), records)
 
     tasks = range(2, len(snapshots) + 1)
     moved = np.full((len(paths), len(tasks)), np.nan)
@@ -110,7 +109,9 @@ def _space(run: KeptRun, palette: Palette) -> Iterator[Analysis]:
         moved[row, [task - 2 for task in path.tasks[1:]]] = path.steps()
     if moved.size:
         labels = ("distance", "class", "moved in task")
-        figure = draw.heat_map(moved, [palette.name(c) for c in paths], list(map(str, tasks)), labels, percent=False)
+        figure = draw.heat_map_figure(
+            moved, [palette.name(c) for c in paths], list(map(str, tasks)), labels, percent=False
+        )
         caption = "Distance in latent space between a class's prototype means before and after each task."
         yield Analysis("moved", "How far each class moved", caption, figure, _cells(moved, paths, tasks, palette))
 
@@ -131,14 +132,14 @@ def _similarity(run: KeptRun, palette: Palette, seen: latent.Floats, encoder: st
         "minus first prototype mean). Pearson's r over pairs of classes, p by permuting classes "
         f"{latent.PERMUTATIONS:,} times; the paper reports 0.44 on split-cifar10."
     )
-    figure = draw.similarity(look, move, [palette.name(label) for label in moved], found)
+    figure = draw.similarity_figure(look, move, [palette.name(label) for label in moved], found)
     yield Analysis("similarity", "Looking alike and moving alike", caption, figure, records)
 
 
 def _similarities(
     run: KeptRun, classes: Sequence[int], seen: latent.Floats
 ) -> tuple[list[int], latent.Floats, latent.Floats]:
-    moved, vectors = latent.motion_vectors(latent.paths(run.snapshots))
+    moved, vectors = latent.motion_vectors(latent.prototype_paths(run.snapshots))
     rows = [list(classes).index(label) for label in moved]
     return moved, latent.similarity(seen[rows]), latent.similarity(vectors.reshape(len(moved), -1))
 
@@ -153,7 +154,7 @@ def _answers(run: KeptRun, palette: Palette) -> Iterator[Analysis]:
         "After the last task. Left: variance of each dimension, in black the mean of all prototypes, in order; faint: "
         "each prototype. Right: accuracy of the nearest prototype mean on mapped test images without some dimensions."
     )
-    yield Analysis("confidence", "Confident dimensions", caption, draw.confidence(last, dropped), records)
+    yield Analysis("confidence", "Confident dimensions", caption, draw.confidence_figure(last, dropped), records)
 
     found = latent.reliability(last.confidence, last.predicted == last.labels)
     columns = zip(found.confidence, found.accuracy, found.answers, strict=True)
@@ -161,11 +162,11 @@ def _answers(run: KeptRun, palette: Palette) -> Iterator[Analysis]:
     caption = (
         "Answers after the last task by the probability that predict_proba gives them; dotted: perfectly calibrated."
     )
-    yield Analysis("calibration", "Calibration", caption, draw.reliability(found), records)
+    yield Analysis("calibration", "Calibration", caption, draw.reliability_figure(found), records)
 
     classes, table = latent.class_accuracies(run.snapshots)
     names = [palette.name(label) for label in classes]
-    figure = draw.heat_map(
+    figure = draw.heat_map_figure(
         100 * table, names, list(map(str, tasks)), ("accuracy (%)", "class", "after task"), percent=True
     )
     caption = "Accuracy on the test images of each class after each task, among all classes seen by then."
@@ -174,7 +175,7 @@ def _answers(run: KeptRun, palette: Palette) -> Iterator[Analysis]:
     classes, table = latent.confusion(last)
     names = [palette.name(label) for label in classes]
     labels = ("of the class's images (%)", "class", "taken for")
-    figure = draw.heat_map(100 * table, names, names, labels, percent=True)
+    figure = draw.heat_map_figure(100 * table, names, names, labels, percent=True)
     caption = "After the last task: what the test images of each class (down) are taken for (across)."
     records = [
         {"class": palette.full(a), "taken_for": palette.full(b), "share": table[i, j]}

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from protoreplay.analysis.claims import CLAIMS, PROTOCOL, Claim, judge
 from protoreplay.analysis.results import Group
-from protoreplay.metrics.intervals import Comparison
+from protoreplay.metrics.intervals import PairedComparison
 from protoreplay.report.formats import ABSENT, Cell, Table
 
 
@@ -20,7 +20,7 @@ def claims_table(groups: Sequence[Group], claims: Sequence[Claim] = CLAIMS) -> T
         seeds = str(ours.seeds) if ours else ABSENT
         texts = [claim.text, verdict, claim.paper, estimate, interval, _range(claim), seeds]
         body.append([Cell(text, strong=column == 1) for column, text in enumerate(texts)])
-        numbers = vars(ours) if ours else dict.fromkeys(Comparison.__dataclass_fields__)
+        numbers = vars(ours) if ours else dict.fromkeys(PairedComparison.__dataclass_fields__)
         records.append({"claim": claim.text, "verdict": verdict, "paper": claim.paper, **numbers})
     header = ["claim", "verdict", "paper", "ours", "95 % interval", "holds if", "seeds"]
     note = (

@@ -36,13 +36,13 @@ class Drawing(NamedTuple):
     alt: Callable[[Sequence[Group]], str]
 
 
-def accuracy(groups: Sequence[Group], narrow: bool = False) -> Figure:
+def accuracy_figure(groups: Sequence[Group], narrow: bool = False) -> Figure:
     """Accuracy on everything seen after each task, with the line of chance."""
     curves = [group.accuracy for group in groups]
     return _curves(groups, curves, "accuracy on everything seen (%)", narrow, chance=groups[0].chance())
 
 
-def first_task(groups: Sequence[Group], narrow: bool = False) -> Figure:
+def first_task_figure(groups: Sequence[Group], narrow: bool = False) -> Figure:
     """Accuracy on the first task after each task."""
     return _curves(groups, [group.first_task for group in groups], "accuracy on the first task (%)", narrow)
 
@@ -57,12 +57,12 @@ def _curves(
     labels, colours = [group.label for group in groups], [layout.colour(number) for number in range(len(groups))]
     ends = [(len(curve.mean), float(curve.mean[-1])) for curve in curves]
     for number, curve in enumerate(curves):
-        _line(axes, _tasks(curve.mean), curve, number, tasks)
+        _line(axes, _task_numbers(curve.mean), curve, number, tasks)
     layout.task_axis(axes, tasks)
     axes.set_xlabel("tasks learned")
     axes.set_ylabel(what)
     if chance:
-        axes.plot(_tasks(chance), chance, **CHANCE)
+        axes.plot(_task_numbers(chance), chance, **CHANCE)
         labels, colours, ends = [*labels, "chance"], [*colours, layout.INK], [*ends, (len(chance), chance[-1])]
     layout.label_right(axes, ends, labels, colours)
     return figure
@@ -73,20 +73,20 @@ def _curve_panels(
 ) -> Figure:
     """One panel a method, with all the others in grey behind it."""
     tasks = max(len(curve.mean) for curve in curves)
-    across = layout.Scale("tasks learned", layout.task_range(tasks), layout.few_ticks(tasks))
-    up = layout.Scale(what, (0, 102), (0, 50, 100))
-    figure, axes, panels = layout.grid([group.label for group in groups], narrow, 1.25, across, up)
+    across = layout.PanelScale("tasks learned", layout.task_range(tasks), layout.few_ticks(tasks))
+    up = layout.PanelScale(what, (0, 102), (0, 50, 100))
+    figure, axes, panels = layout.panel_grid([group.label for group in groups], narrow, 1.25, across, up)
     for other in curves:
-        x, y = _joined([(panel.x(_tasks(other.mean)), panel.y(other.mean)) for panel in panels])
+        x, y = _joined([(panel.x(_task_numbers(other.mean)), panel.y(other.mean)) for panel in panels])
         axes.plot(x, y, color="#808080", alpha=0.3, linewidth=0.6)
     for line, style in _frames(panels):
         axes.plot(*line, **style)
     if chance:
-        axes.plot(*_joined([(panel.x(_tasks(chance)), panel.y(chance)) for panel in panels]), **CHANCE)
+        axes.plot(*_joined([(panel.x(_task_numbers(chance)), panel.y(chance)) for panel in panels]), **CHANCE)
         first = panels[0]
         axes.text(first.left + first.width, float(first.y(chance[-1] + 6)), "chance", fontsize=7, ha="right")
     placed = [Curve(*map(panel.y, curve)) for panel, curve in zip(panels, curves, strict=True)]
-    x, *ends = _joined([(panel.x(_tasks(c.mean)), *c) for panel, c in zip(panels, placed, strict=True)])
+    x, *ends = _joined([(panel.x(_task_numbers(c.mean)), *c) for panel, c in zip(panels, placed, strict=True)])
     _line(axes, x, Curve(*ends), 0, tasks)
     for panel, curve, at in zip(panels, curves, placed, strict=True):
         axes.text(panel.left + panel.width + 0.03, at.mean[-1], f"{curve.mean[-1]:.0f}", va="center", fontsize=7.5)
@@ -114,7 +114,7 @@ def _joined(parts: Sequence[tuple[NDArray[np.float64], ...]]) -> list[NDArray[np
     ]
 
 
-def _tasks(values: Sequence[float] | NDArray[np.float64]) -> NDArray[np.float64]:
+def _task_numbers(values: Sequence[float] | NDArray[np.float64]) -> NDArray[np.float64]:
     return np.arange(1, len(values) + 1, dtype=np.float64)
 
 
@@ -133,13 +133,13 @@ def _line(axes: Axes, x: NDArray[np.float64], curve: Curve, number: int, tasks: 
     )
 
 
-def matrices(groups: Sequence[Group], narrow: bool = False) -> Figure:
+def matrices_figure(groups: Sequence[Group], narrow: bool = False) -> Figure:
     """Accuracy on task j (across) after task i (down), mean over seeds: one map a method."""
     maps = [group.matrix for group in groups]
     tasks = max(map(len, maps))
-    across = layout.Scale("tested on task", (0.5, tasks + 0.5), layout.few_ticks(tasks))
-    down = layout.Scale("after task", (tasks + 0.5, 0.5), layout.few_ticks(tasks))
-    figure, axes, panels = layout.grid([group.label for group in groups], narrow, None, across, down)
+    across = layout.PanelScale("tested on task", (0.5, tasks + 0.5), layout.few_ticks(tasks))
+    down = layout.PanelScale("after task", (tasks + 0.5, 0.5), layout.few_ticks(tasks))
+    figure, axes, panels = layout.panel_grid([group.label for group in groups], narrow, None, across, down)
     size = panels[0].width / tasks
     for panel, cells in zip(panels, maps, strict=True):
         left, right = panel.x([0.5, len(cells) + 0.5])
@@ -160,7 +160,7 @@ def matrices(groups: Sequence[Group], narrow: bool = False) -> Figure:
     return figure
 
 
-def kept(groups: Sequence[Group], narrow: bool = False) -> Figure:
+def kept_bytes_figure(groups: Sequence[Group], narrow: bool = False) -> Figure:
     """Average accuracy against the bytes carried from task to task."""
     figure, axes = layout.one_axes(groups, narrow)
     points = [(group.summaries["kept_bytes"].mean, group.summaries["avg"].mean) for group in groups]
@@ -184,7 +184,7 @@ def kept(groups: Sequence[Group], narrow: bool = False) -> Figure:
     return figure
 
 
-def seconds(groups: Sequence[Group], narrow: bool = False) -> Figure:
+def run_time_figure(groups: Sequence[Group], narrow: bool = False) -> Figure:
     """Seconds of learning and testing per run: the mean, and each run as a stroke."""
     names = [layout.short(group.label, 26 if narrow else 44) for group in groups]
     width, left = 4.2 if narrow else 8.8, 0.3 + 0.068 * max(map(len, names))
@@ -222,13 +222,13 @@ FIGURES: dict[str, Drawing] = {
         "Accuracy after each task",
         "On all classes seen so far, mean over seeds; the band is the 95 % bootstrap interval of the mean, the dotted "
         "line guessing among the classes seen.",
-        accuracy,
+        accuracy_figure,
         lambda groups: f"Lines of accuracy after each task. Average over tasks: {_ranking(groups, 'avg', ' %')}.",
     ),
     "first-task": Drawing(
         "What is left of the first task",
         "Accuracy on the first task's test images as later tasks are learned; band as above.",
-        first_task,
+        first_task_figure,
         lambda groups: (
             "Lines of accuracy on the first task. Share of it that is left after the last task: "
             f"{_ranking(groups, 'first_task_retention', ' %')}."
@@ -237,7 +237,7 @@ FIGURES: dict[str, Drawing] = {
     "matrix": Drawing(
         "Task by task",
         "Accuracy on each task (across) after each task (down), mean over seeds.",
-        matrices,
+        matrices_figure,
         lambda groups: (
             "A map for each method of the accuracy on each task after each task. Forgetting: "
             f"{_ranking(groups, 'forgetting', ' points')}."
@@ -246,7 +246,7 @@ FIGURES: dict[str, Drawing] = {
     "memory": Drawing(
         "Accuracy against what is kept",
         "Average accuracy, with its 95 % bootstrap interval, against all bytes carried from task to task.",
-        kept,
+        kept_bytes_figure,
         lambda groups: (
             "Points of average accuracy against kept bytes. Kept: "
             + "; ".join(f"{group.label} {group.summaries['kept_bytes'].mean:,.0f} bytes" for group in groups)
@@ -255,32 +255,32 @@ FIGURES: dict[str, Drawing] = {
     "time": Drawing(
         "Time per run",
         "Learning and testing, as measured on the machine of each run; strokes are runs, points their mean.",
-        seconds,
+        run_time_figure,
         lambda groups: f"Points of seconds per run. Mean: {_ranking(groups, 'seconds', ' s')}.",
     ),
 }
 
 
-def draw(drawing: Drawing, groups: Sequence[Group], narrow: bool = False) -> Figure:
+def draw_figure(drawing: Drawing, groups: Sequence[Group], narrow: bool = False) -> Figure:
     """A figure of at most `MOST` groups, the first ones."""
     with mpl.rc_context(layout.STYLE):
         return drawing.draw(groups[:MOST], narrow)
 
 
-def save(figure: Figure, path: Path) -> None:
+def save_figure(figure: Figure, path: Path) -> None:
     """Write a figure, whole or not at all, in the format of the path's ending."""
-    check_ending(path)
-    write_whole(path, render(figure, path.suffix.removeprefix(".")))
+    check_figure_ending(path)
+    write_whole(path, render_figure(figure, path.suffix.removeprefix(".")))
 
 
-def check_ending(path: Path) -> None:
+def check_figure_ending(path: Path) -> None:
     """A `UserError` unless figures can be written to a file of this name."""
     known = Figure().canvas.get_supported_filetypes()
     if path.suffix.removeprefix(".") not in known:
         raise UserError(f"{path}: a figure's name ends in one of .{', .'.join(sorted(known))}")
 
 
-def render(figure: Figure, format: str, inline: bool = False) -> bytes:
+def render_figure(figure: Figure, format: str, inline: bool = False) -> bytes:
     """A figure as the bytes of a file, the same for the same figure; `inline` in a page its text stays text."""
     content = BytesIO()
     undated = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(format)

@@ -9,6 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from protoreplay.core.columns import align_columns
+
 MARK = "*"
 ABSENT = "\N{EN DASH}"
 """In place of what was not measured."""
@@ -47,7 +49,7 @@ class Table:
         return any(line[column].mark for line in self.body)
 
 
-def as_text(table: Table) -> str:
+def table_as_text(table: Table) -> str:
     """Aligned columns; long words go on in the next line, and the note stands below."""
     lines: list[list[str]] = []
     for line in [[Cell(name) for name in table.header], *table.body]:
@@ -60,19 +62,11 @@ def as_text(table: Table) -> str:
         for part in range(max([len(words) for words in wrapped], default=1)):
             heads = [words[part] if part < len(words) else "" for words in wrapped]
             lines.append([*heads, *(numbers if part == 0 else [""] * len(numbers))])
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    lines.insert(1, ["-" * width for width in widths])
-    printed = [
-        "  ".join(
-            text.ljust(width) if column < table.words else text.rjust(width)
-            for column, (text, width) in enumerate(zip(line, widths, strict=True))
-        ).rstrip()
-        for line in lines
-    ]
+    printed = align_columns(lines, table.words, rule=True)
     return "\n".join([*printed, *textwrap.wrap(table.note, 100)])
 
 
-def as_markdown(table: Table) -> str:
+def table_as_markdown(table: Table) -> str:
     """A Markdown table, and the note below it."""
     rule = ["---" if column < table.words else "---:" for column in range(len(table.header))]
     body = [[_emphasised(cell) for cell in line] for line in table.body]
@@ -85,7 +79,7 @@ def _emphasised(cell: Cell) -> str:
     return (f"**{text}**" if cell.strong else text) + (rf" \{MARK}" if cell.mark else "")
 
 
-def as_csv(table: Table) -> str:
+def table_as_csv(table: Table) -> str:
     """One line a record."""
     text = io.StringIO()
     writer = csv.DictWriter(text, list(table.records[0]) if table.records else table.header, lineterminator="\n")
@@ -94,12 +88,12 @@ def as_csv(table: Table) -> str:
     return text.getvalue().rstrip("\n")
 
 
-def as_json(table: Table) -> str:
+def table_as_json(table: Table) -> str:
     """A list of the records."""
     return json.dumps(table.records, indent=2)
 
 
-def as_latex(table: Table) -> str:
+def table_as_latex(table: Table) -> str:
     """A `tabular` in the manner of booktabs, the note below it."""
     columns = "".join("l" if column < table.words else "r" for column in range(len(table.header)))
     body = []
@@ -145,9 +139,9 @@ def _latex(text: str) -> str:
 
 
 FORMATS: dict[str, Callable[[Table], str]] = {
-    "text": as_text,
-    "md": as_markdown,
-    "csv": as_csv,
-    "json": as_json,
-    "latex": as_latex,
+    "text": table_as_text,
+    "md": table_as_markdown,
+    "csv": table_as_csv,
+    "json": table_as_json,
+    "latex": table_as_latex,
 }

@@ -51,7 +51,7 @@ def one_axes(groups: Sequence[Group], narrow: bool) -> tuple[Figure, Axes]:
     return figure, figure.add_axes((0.6 / width, 0.5 / height, 1 - (0.6 + room) / width, 1 - 0.62 / height))
 
 
-class Scale(NamedTuple):
+class PanelScale(NamedTuple):
     """One direction of a panel: its name, the ends of its range, the numbers to show."""
 
     name: str
@@ -80,15 +80,22 @@ class Panel(NamedTuple):
         return self.bottom + self.height * (np.asarray(values, dtype=np.float64) - start) / (end - start)
 
 
-class Grid(NamedTuple):
-    """Panels in one set of axes measured in inches: axes of their own would take seconds to lay out."""
+class PanelGrid(NamedTuple):
+    """Panels in one set of axes that is measured in inches.
+
+    By hand and not by `Figure.subplots`, because a page has six such figures a protocol: for 24 methods one takes
+    0.1 to 0.3 s of a processor to draw and write as SVG, with axes of their own 0.9 to 1.4 s, and 1.8 to 3.2 s where
+    matplotlib lays them out so that nothing overlaps (`benchmarks/panels.py`).
+    """
 
     figure: Figure
     axes: Axes
     panels: list[Panel]
 
 
-def grid(labels: Sequence[str], narrow: bool, height: float | None, across: Scale, up: Scale) -> Grid:
+def panel_grid(
+    labels: Sequence[str], narrow: bool, height: float | None, across: PanelScale, up: PanelScale
+) -> PanelGrid:
     """A panel for each label, `height` inches high or, for None, square; outer panels have numbers at the ticks."""
     columns = min(2 if narrow else 4 if len(labels) <= TOGETHER else 5, len(labels))
     width, left, gap = 4.2 if narrow else 9.0, 0.55, 0.32
@@ -118,7 +125,7 @@ def grid(labels: Sequence[str], narrow: bool, height: float | None, across: Scal
         made.append(place)
     axes.text(left + (width - left) / 2, 0.06, across.name, ha="center", va="bottom")
     axes.text(0.03, total / 2, up.name, rotation=90, ha="left", va="center")
-    return Grid(figure, axes, made)
+    return PanelGrid(figure, axes, made)
 
 
 def _title_lines(label: str, width: float) -> list[str]:
@@ -154,7 +161,7 @@ def label_right(
     width, height = _inches(axes)
     letters = round(((1 - axes.get_position().x1) / axes.get_position().width * width - GUTTER) / LETTER)
     order = sorted(range(len(points)), key=lambda index: -ends[index][1])
-    places = _spread([float(ends[index][1]) for index in order], 0.155 / height)
+    places = _apart([float(ends[index][1]) for index in order], 0.155 / height)
     for index, place in zip(order, places, strict=True):
         x, y = ends[index]
         edge = 1 + 0.18 / width
@@ -168,12 +175,12 @@ def label_right(
         axes.text(edge, place, short(labels[index], letters), transform=axes.transAxes, va="center")
 
 
-def _spread(heights: Sequence[float], gap: float) -> list[float]:
+def _apart(heights: Sequence[float], gap: float) -> list[float]:
     """Places at least `gap` apart and above 0, in the given falling order, each near its height.
 
-    >>> _spread([0.9, 0.5, 0.5], 0.25)
+    >>> _apart([0.9, 0.5, 0.5], 0.25)
     [0.9, 0.5, 0.25]
-    >>> _spread([0.0, 0.0], 0.25)
+    >>> _apart([0.0, 0.0], 0.25)
     [0.25, 0.0]
     """
     places: list[float] = []

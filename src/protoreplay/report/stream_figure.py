@@ -11,7 +11,7 @@ LABELS = 1.15
 """Width of the column of task labels, in images."""
 
 
-def draw(stream: Stream, title: str) -> Figure:
+def stream_figure(stream: Stream, title: str) -> Figure:
     """One row a task, at most twelve, the last always among them; above each image its class."""
     shown = list(range(1, len(stream) + 1))
     if len(shown) > ROWS:

@@ -5,57 +5,22 @@ classes come back in every task with their pixels in another order, and the task
 """
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 import torch
-from pydantic import Field
 from torch import Tensor
 
 from protoreplay.core.errors import UserError
 from protoreplay.core.registry import Registry, is_in_file
 from protoreplay.core.rng import generator
-from protoreplay.core.settings import Settings
 from protoreplay.data.catalog import DATASETS, DatasetEntry, dataset_entry
 from protoreplay.data.images import ImageSet
+from protoreplay.streams.settings import EvaluationImages as EvaluationImages
+from protoreplay.streams.settings import PermutedSettings as PermutedSettings
+from protoreplay.streams.settings import SplitSettings as SplitSettings
 from protoreplay.streams.stream import Stream, TaskPlan
-
-EvaluationImages = Literal["test", "validation"]
-
-
-class StreamSettings(Settings):
-    """What can be changed of any stream."""
-
-    shots: Annotated[int, Field(ge=1)] | Literal["all"] = 10
-    """Training images per class and task (published: 10), or `all` there are."""
-    first_shots: Annotated[int, Field(ge=1)] | Literal["same", "all"] = "same"
-    """Training images per class in the first task: a number, `same` as later, or `all` there are."""
-    tasks: Annotated[int, Field(ge=1)] | Literal["all"] = "all"
-    """Number of tasks."""
-    image_size: int = Field(32, ge=4)
-    """Height and width of the images; they are resized if the data has others."""
-    # Written down only where it is not the default: a run of before there was a choice is still the same run.
-    test_images: Annotated[int, Field(ge=1)] | Literal["all"] = Field("all", exclude_if=lambda wanted: wanted == "all")
-    """Test images per class, at most, the same ones in every task; where there are more, they are drawn."""
-
-
-class SplitSettings(StreamSettings):
-    """Incremental class."""
-
-    first_classes: int = Field(2, ge=1)
-    """Classes of the first task."""
-    classes_per_task: int = Field(1, ge=1)
-    """Classes that each later task brings."""
-    class_order: Literal["sorted", "random"] = "sorted"
-    """Order in which the classes come; `random` is drawn from the seed."""
-
-
-class PermutedSettings(StreamSettings):
-    """Incremental domain."""
-
-    tasks: int = Field(10, ge=1)
-    """Number of tasks, each with a pixel order of its own; the first keeps the order of the images."""
 
 
 @dataclass(frozen=True)
@@ -78,9 +43,9 @@ class Protocol:
     defaults: SplitSettings | PermutedSettings
     method_settings: Mapping[str, Any] = field(default_factory=dict)
 
-    def __reduce__(self) -> tuple[Callable[[str], "Protocol"], tuple[str]]:
-        """Goes to another process as its name: the data is opened where it is used."""
-        return get_protocol, (self.name,)
+    def __getstate__(self) -> dict[str, Any]:
+        """For another process, which opens the data itself."""
+        return {key: value for key, value in vars(self).items() if key != "dataset"}
 
     @functools.cached_property
     def dataset(self) -> DatasetEntry:
@@ -97,9 +62,9 @@ class Protocol:
         chosen = self.defaults
         shots = f"{chosen.shots}" if chosen.first_shots == "same" else f"{chosen.first_shots}, then {chosen.shots}"
         if isinstance(chosen, PermutedSettings):
-            return str(chosen.tasks), f"{self.classes} in each", shots
-        tasks = len(_class_groups(chosen, self.classes, seed=0))
-        return str(tasks), f"{chosen.first_classes}, then {chosen.classes_per_task}", shots
+            return str(chosen.tasks), f"{self.classes or 'all'} in each", shots
+        tasks = str(len(_class_groups(chosen, self.classes, seed=0))) if self.classes else str(chosen.tasks)
+        return tasks, f"{chosen.first_classes}, then {chosen.classes_per_task}", shots
 
     def settings(self, overrides: Mapping[str, Any]) -> SplitSettings | PermutedSettings:
         """The defaults with `overrides`; a wrong one is a `UserError`."""
@@ -243,14 +208,14 @@ _OWN = (
 )
 
 
-def _entry(thing: Any, name: str) -> Protocol:
+def _as_protocol(thing: Any, name: str) -> Protocol:
     if not isinstance(thing, Protocol):
         raise UserError(f"{name} is no protocol: give a protoreplay.streams.protocols.Protocol")
     return replace(thing, name=name)
 
 
 PROTOCOLS: Registry[Protocol] = Registry(
-    "protocol", {protocol.name: protocol for protocol in _OWN}, _entry, ("split:DATA", "permuted:DATA")
+    "protocol", {protocol.name: protocol for protocol in _OWN}, _as_protocol, ("split:DATA", "permuted:DATA")
 )
 
 

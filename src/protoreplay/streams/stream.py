@@ -32,7 +32,6 @@ class Task:
     labels: Tensor
 
     def __post_init__(self) -> None:
-        """Refuse a task whose labels are not its classes."""
         present = tuple(self.labels.unique().tolist())
         if present != self.classes:
             raise ValueError(f"task {self.position} has images of classes {present}, not {self.classes}")
@@ -82,11 +81,9 @@ class Stream:
         return [len(seen := seen | {*plan.classes}) for plan in self.plans]
 
     def __len__(self) -> int:
-        """Number of tasks."""
         return len(self.plans)
 
     def __iter__(self) -> Iterator[Task]:
-        """The tasks in order."""
         return (self.task(position) for position in range(1, len(self) + 1))
 
     def task(self, position: int) -> Task:
@@ -116,11 +113,13 @@ class Stream:
         ]
 
     def _gather(self, source: ImageSet, indices: Tensor, pixels: Tensor | None) -> tuple[Tensor, Tensor]:
-        if len(indices) == len(source) and pixels is None and self.image_size == source.images.shape[-1]:
+        fits = tuple(source.images.shape[-2:]) == (self.image_size, self.image_size)
+        if len(indices) == len(source) and pixels is None and fits:
             return source.images, source.labels
         images = source.images[indices]
-        if self.image_size != images.shape[-1]:
-            resized = functional.interpolate(images.float(), size=self.image_size, mode="bilinear", antialias=True)
+        if not fits:
+            side = (self.image_size, self.image_size)
+            resized = functional.interpolate(images.float(), size=side, mode="bilinear", antialias=True)
             images = resized.round_().clamp_(0, 255).to(torch.uint8)
         if pixels is not None:
             images = images.flatten(2)[:, :, pixels].view_as(images)

@@ -15,14 +15,15 @@ def tiny(tmp_path_factory):
 
 
 @pytest.fixture
-def keeper(tiny, tmp_path):
+def served(tiny, tmp_path):
     (tmp_path / "place").mkdir()
-    return ServedModel(tmp_path / "place" / "m", Classifier(tiny, keep=4, cache=False))
+    new = Classifier(tiny, keep=4)
+    return ServedModel(tmp_path / "place" / "m", new.encoder, new.model)
 
 
 @pytest.fixture
-def client(keeper):
-    with TestClient(app.create(keeper), base_url="http://127.0.0.1:8000") as client:
+def client(served):
+    with TestClient(app.create_app(served), base_url="http://127.0.0.1:8000") as client:
         yield client
 
 

@@ -6,7 +6,7 @@ import pytest
 from fastapi.testclient import TestClient
 from PIL import Image
 
-from protoreplay.photos import modelfile
+from protoreplay.photos import model_file
 from protoreplay.photos.serve import app, lessons, uploads
 from tests.photos.serve.fakes import files, learn
 
@@ -21,15 +21,28 @@ def ask(client, colour, start=50):
     return client.post("/api/predict", files=files(colour, 1, start)).json()["answers"][0]
 
 
-def test_what_is_taught_is_answered_and_on_disk(taught, keeper):
+def patiently(attempt, done, seconds=60):
+    """What `attempt` gives once it is `done`."""
+    until = time.monotonic() + seconds
+    while not done(found := attempt()):
+        assert time.monotonic() < until, found
+        time.sleep(0.01)
+    return found
+
+
+def looked_at(client, place):
+    return patiently(lambda: client.get(place).json(), lambda now: now["state"] != "looking")
+
+
+def test_what_is_taught_is_answered_and_on_disk(taught, served):
     answer = ask(taught, "red")
     assert answer["label"] == "red"
     assert answer["choices"][0]["probability"] > 0.5
     assert answer["nearest"]["label"] == "red"
     assert answer["nearest"]["image"].startswith("data:image/jpeg;base64,/9j/")
     assert ask(taught, "blue")["label"] is None
-    assert set(modelfile.load(keeper.path).concepts) == {"red", "green"}
-    assert sorted(path.name for path in keeper.path.parent.rglob("*") if not path.name.startswith(".")) == ["m"]
+    assert set(model_file.read_model(served.path).classes) == {"red", "green"}
+    assert sorted(path.name for path in served.path.parent.rglob("*") if not path.name.startswith(".")) == ["m"]
 
 
 def test_classes_say_what_is_kept(taught):
@@ -47,8 +60,7 @@ def test_a_lesson_is_shown_before_it_is_kept(taught):
     begun = taught.post("/api/lessons", data={"label": "lime"}, files=files("green", 6, 20))
     assert begun.status_code == 202
     place = f"/api/lessons/{begun.json()['id']}"
-    while (now := taught.get(place).json())["state"] == "looking":
-        time.sleep(0.01)
+    now = looked_at(taught, place)
     assert (now["state"], now["done"], now["learned"]) == ("ready", 6, 6)
     assert any("'green' and 'lime' will be confused" in w or "'lime' and 'green'" in w for w in now["warnings"])
     assert labels(taught) == ["green", "red"]
@@ -59,28 +71,28 @@ def test_a_lesson_is_shown_before_it_is_kept(taught):
     assert taught.get(place).status_code == 404
 
 
-def test_a_lesson_that_is_dropped_changes_nothing(taught, keeper):
-    before = keeper.path.read_bytes()
+def test_a_lesson_that_is_dropped_changes_nothing(taught, served):
+    before = served.path.read_bytes()
     begun = taught.post("/api/lessons", data={"label": "blue"}, files=files("blue")).json()
     assert taught.delete(f"/api/lessons/{begun['id']}").status_code == 204
     assert labels(taught) == ["green", "red"]
-    assert keeper.path.read_bytes() == before
+    assert served.path.read_bytes() == before
 
 
-def test_rename_merge_forget_undo(taught, keeper):
+def test_rename_unite_forget_undo(taught, served):
     learn(taught, "blue")
     assert taught.post("/api/rename", json={"label": "blue", "new": "sky"}).status_code == 200
     assert labels(taught) == ["green", "red", "sky"]
-    merged = taught.post("/api/merge", json={"label": "sky", "into": "green"}).json()
-    assert {one["label"]: one["photos"] for one in merged["classes"]} == {"green": 12, "red": 6}
+    united = taught.post("/api/unite", json={"label": "sky", "into": "green"}).json()
+    assert {one["label"]: one["photos"] for one in united["classes"]} == {"green": 12, "red": 6}
     assert taught.post("/api/undo").status_code == 200
     assert taught.post("/api/forget", json={"label": "red"}).status_code == 200
     assert ask(taught, "red")["label"] is None
-    assert "red" not in modelfile.load(keeper.path).concepts
+    assert "red" not in model_file.read_model(served.path).classes
     assert "red" not in str(taught.get("/api/history").json())
     taught.post("/api/undo")
     assert ask(taught, "red")["label"] == "red"
-    assert "red" in modelfile.load(keeper.path).concepts
+    assert "red" in model_file.read_model(served.path).classes
     for _ in range(taught.get("/api/classes").json()["undoable"]):
         assert taught.post("/api/undo").status_code == 200
     assert labels(taught) == []
@@ -114,7 +126,7 @@ def test_before_anything_is_taught(client):
 
 def test_the_model_can_be_taken_away(taught):
     answer = taught.get("/api/model")
-    assert set(modelfile.loads(answer.content, "download").concepts) == {"red", "green"}
+    assert set(model_file.model_from_bytes(answer.content, "download").classes) == {"red", "green"}
     assert answer.headers["content-disposition"] == "attachment; filename*=UTF-8''m"
 
 
@@ -129,7 +141,7 @@ def test_bad_calls_say_what_is_wrong(taught):
         (taught.post("/api/learn", data={"label": " "}, files=files("red", 1)), "class name"),
         (taught.post("/api/rename", json={"label": "red", "new": "green"}), "already"),
         (taught.post("/api/rename", json={"label": "red", "new": "a\nb"}), "no newlines"),
-        (taught.post("/api/merge", json={"label": "red", "into": "red"}), "itself"),
+        (taught.post("/api/unite", json={"label": "red", "into": "red"}), "itself"),
         (taught.post("/api/forget", content=b'{"label": "\\ud800"}', headers=JSON), "class"),
         (taught.post("/api/forget", content=b'{"label": NaN}', headers=JSON), "label"),
     ]:
@@ -147,10 +159,10 @@ def test_caps(taught, monkeypatch):
     assert "MB" in taught.post("/api/predict", files=files("red", 1)).json()["detail"]
 
 
-def test_too_many_lessons_at_once(taught, keeper, monkeypatch):
+def test_too_many_lessons_at_once(taught, monkeypatch):
     go = threading.Event()
-    study = type(keeper.current.classifier).study
-    monkeypatch.setattr(type(keeper.current.classifier), "study", lambda *given: (go.wait(20), study(*given))[1])
+    prepare = lessons.prepare_photos
+    monkeypatch.setattr(lessons, "prepare_photos", lambda *given: (go.wait(60), prepare(*given))[1])
     for _ in range(lessons.MOST_WAITING):
         begun = taught.post("/api/lessons", data={"label": "blue"}, files=files("blue", 1))
         # Dropping it does not make room before it has ended.
@@ -159,19 +171,16 @@ def test_too_many_lessons_at_once(taught, keeper, monkeypatch):
     # Asking does not wait for lessons.
     assert ask(taught, "red")["label"] == "red"
     go.set()
-    while (begun := taught.post("/api/lessons", data={"label": "blue"}, files=files("blue", 1))).status_code == 429:
-        time.sleep(0.01)
-    assert begun.status_code == 202
+    begin = lambda: taught.post("/api/lessons", data={"label": "blue"}, files=files("blue", 1))  # noqa: E731
+    assert patiently(begin, lambda answer: answer.status_code != 429).status_code == 202
 
 
-def test_a_fault_of_ours_is_said_and_logged(keeper, monkeypatch, caplog):
-    monkeypatch.setattr(type(keeper.current.classifier), "study", lambda *_: 1 / 0)
-    with TestClient(app.create(keeper), "http://127.0.0.1:8000", raise_server_exceptions=False) as client:
+def test_a_fault_of_ours_is_said_and_logged(served, monkeypatch, caplog):
+    monkeypatch.setattr(lessons, "prepare_photos", lambda *_: 1 / 0)
+    with TestClient(app.create_app(served), "http://127.0.0.1:8000", raise_server_exceptions=False) as client:
         assert client.post("/api/learn", data={"label": "blue"}, files=files("blue", 1)).status_code == 500
         begun = client.post("/api/lessons", data={"label": "blue"}, files=files("blue", 1)).json()
-        while (now := client.get(f"/api/lessons/{begun['id']}").json())["state"] == "looking":
-            time.sleep(0.01)
-        assert "fault of the program" in now["error"]
+        assert "fault of the program" in looked_at(client, f"/api/lessons/{begun['id']}")["error"]
     assert "ZeroDivisionError" in caplog.text
 
 

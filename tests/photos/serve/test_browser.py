@@ -147,9 +147,9 @@ def test_what_a_new_class_does_is_said_first(browser, photos, tiny, tmp_path):
             page.locator("#toast", has_text=re.compile("crimson")).wait_for()
             assert classes(page) == expected
 
-        page.get_by_role("button", name="Merge crimson").click()
+        page.get_by_role("button", name="Unite crimson").click()
         page.locator("#question select").select_option("red")
-        page.locator("#question").get_by_role("button", name="Merge").click()
+        page.locator("#question").get_by_role("button", name="Unite").click()
         page.locator("#toast", has_text="crimson is part of red").wait_for()
         assert classes(page) == ["blue", "red"]
         page.get_by_role("button", name="Rename red").click()

@@ -1,6 +1,6 @@
 """Anything at all may come in: the answer is never a failure of ours.
 
-`PROTOREPLAY_MUTANTS=1000 pytest tests/serve/test_fuzz.py` sends more broken pictures.
+`PROTOREPLAY_MUTANTS=1000 pytest tests/photos/serve/test_fuzz.py` sends more broken pictures.
 """
 
 import io
@@ -33,7 +33,7 @@ def mutant(content: bytes, chance: random.Random) -> bytes:
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning", "ignore::PIL.Image.DecompressionBombWarning")
-def test_broken_pictures_are_refused_clearly(taught, keeper):
+def test_broken_pictures_are_refused_clearly(taught, served):
     originals = []
     for number, kind in enumerate(FORMATS):
         fakes.photo("red", 700 + number).save(buffer := io.BytesIO(), kind)
@@ -43,7 +43,7 @@ def test_broken_pictures_are_refused_clearly(taught, keeper):
     for number in range(MUTANTS):
         content = mutant(originals[number % len(originals)], chance)
         path = ("predict", "learn")[number % 10 == 0]
-        before = keeper.current
+        before = served.current
         answer = taught.post(f"/api/{path}", data={"label": "mutant"}, files={"photos": ("p", content)})
         assert answer.status_code in (200, 413, 422), answer.text
         if answer.status_code != 200:
@@ -51,7 +51,7 @@ def test_broken_pictures_are_refused_clearly(taught, keeper):
             detail = answer.json()["detail"]
             assert "photo" in detail
             assert "\n" not in detail
-            assert keeper.current is before
+            assert served.current is before
     assert refused > MUTANTS / 4
 
 

@@ -27,8 +27,8 @@ def test_other_pages_are_refused(client):
     assert refused.status_code == 403
 
 
-def test_another_host_needs_the_token(keeper):
-    with TestClient(app.create(keeper, "0.0.0.0", "a-secret/+ word"), base_url="http://192.168.0.7:8000") as client:
+def test_another_host_needs_the_token(served):
+    with TestClient(app.create_app(served, "0.0.0.0", "a-secret/+ word"), base_url="http://192.168.0.7:8000") as client:
         assert status(client) == 401
         assert client.get("/").status_code == 401
         assert client.get("/docs").status_code == 401
@@ -52,13 +52,13 @@ def test_tokens():
 
 
 def test_a_taken_port_is_one_line():
-    with listening.bound("127.0.0.1", 0) as taken, pytest.raises(UserError, match="choose another --port"):
-        listening.bound("127.0.0.1", taken.getsockname()[1])
+    with listening.listening_socket("127.0.0.1", 0) as taken, pytest.raises(UserError, match="choose another --port"):
+        listening.listening_socket("127.0.0.1", taken.getsockname()[1])
 
 
-def test_large_bodies_are_refused_with_and_without_announcement(monkeypatch, keeper):
+def test_large_bodies_are_refused_with_and_without_announcement(monkeypatch, served):
     monkeypatch.setattr(app.uploads, "MOST_REQUEST", 5000)
-    with TestClient(app.create(keeper), base_url="http://127.0.0.1:8000") as small:
+    with TestClient(app.create_app(served), base_url="http://127.0.0.1:8000") as small:
         assert small.post("/api/predict", files=files("red", 6)).status_code == 413
 
         def endless():

@@ -1,4 +1,4 @@
-"""The server killed while it learns. `PROTOREPLAY_KILLS=20 pytest tests/serve/test_kill.py` tries more often."""
+"""The server killed while it learns. `PROTOREPLAY_KILLS=20 pytest tests/photos/serve/test_kill.py` tries more often."""
 
 import os
 import random
@@ -7,7 +7,7 @@ import time
 
 import requests
 
-from protoreplay.photos import modelfile
+from protoreplay.photos import model_file
 from tests.photos.serve.fakes import files
 from tests.photos.serve.served import running
 
@@ -39,7 +39,7 @@ def test_killed_while_it_learns_the_model_is_the_old_or_the_new_one(tiny, tmp_pa
             time.sleep(random.Random(number).uniform(0.2, 1.2) * usual)
             process.kill()
             teacher.join()
-        found = {name: concept.count for name, concept in modelfile.load(model).concepts.items()}
+        found = {name: concept.count for name, concept in model_file.read_model(model).classes.items()}
         assert found in (known, {**known, f"class {number}": 40})
         print(f"try {number}: the {'old' if found == known else 'new'} model")
         known = found

@@ -18,34 +18,33 @@ from starlette.exceptions import HTTPException
 
 from protoreplay._version import __version__
 from protoreplay.core.errors import UserError
-from protoreplay.photos import modelfile
-from protoreplay.photos.answers import answer
-from protoreplay.photos.classifier import Classifier
-from protoreplay.photos.embedding import Embedded, available_cores, embed
-from protoreplay.photos.model import checked_name
+from protoreplay.photos import model_file
+from protoreplay.photos.answers import stream_answers
+from protoreplay.photos.embedding import EmbeddedPhoto, available_cores, embed_photos
 from protoreplay.photos.serve import uploads, views
-from protoreplay.photos.serve.guard import Guard
-from protoreplay.photos.serve.lessons import Lessons, PendingLesson, TooManyLessonsError
+from protoreplay.photos.serve.guard import RequestGuard
+from protoreplay.photos.serve.lessons import Lesson, Lessons, TooManyLessonsError
 from protoreplay.photos.serve.served_model import ServedModel
+from protoreplay.photos.undo import UndoableModel
 
 PAGE = Path(__file__).parent / "page"
 Photos = Annotated[list[UploadFile], File(description="files of photos")]
 LessonId = Annotated[str, PathPart(max_length=64)]
 
 
-class OneClass(BaseModel):
-    """Names a class."""
+class ClassBody(BaseModel):
+    """The class that is meant."""
 
     label: str
 
 
-class NewName(OneClass):
+class RenameBody(ClassBody):
     """A class and its new name."""
 
     new: str
 
 
-class Target(OneClass):
+class UniteBody(ClassBody):
     """A class and the one that takes it in."""
 
     into: str
@@ -60,15 +59,15 @@ class ErrorView(BaseModel):
 ERRORS = {code: {"model": ErrorView} for code in (400, 404, 413, 422, 429)}
 
 
-def create(keeper: ServedModel, host: str = "127.0.0.1", token: str | None = None) -> FastAPI:
+def create_app(served: ServedModel, host: str = "127.0.0.1", token: str | None = None) -> FastAPI:
     """The application that serves a model.
 
     Args:
-        keeper: owns the model.
+        served: owns the model.
         host: the address that will be listened on.
         token: asked of every request; needed where others can reach the address.
     """
-    lessons = Lessons(keeper)
+    lessons = Lessons(served)
 
     @contextlib.asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -83,12 +82,12 @@ def create(keeper: ServedModel, host: str = "127.0.0.1", token: str | None = Non
         redoc_url=None,
         lifespan=lifespan,
     )
-    app.add_middleware(Guard, host=host, token=token, most_bytes=uploads.MOST_REQUEST)
+    app.add_middleware(RequestGuard, host=host, token=token, most_bytes=uploads.MOST_REQUEST)
     app.add_exception_handler(UserError, _user_error)
     app.add_exception_handler(RequestValidationError, _invalid)
-    app.include_router(_reading(keeper))
+    app.include_router(_reading(served))
     app.include_router(_teaching(lessons))
-    app.include_router(_changing(keeper))
+    app.include_router(_changing(served))
 
     @app.get("/docs", include_in_schema=False, response_class=HTMLResponse)
     def docs() -> str:
@@ -99,63 +98,62 @@ def create(keeper: ServedModel, host: str = "127.0.0.1", token: str | None = Non
     return app
 
 
-def _reading(keeper: ServedModel) -> APIRouter:
+def _reading(served: ServedModel) -> APIRouter:
     api = APIRouter(prefix="/api", tags=["ask and look"], responses=ERRORS)  # type: ignore[arg-type]
     # More at once would only make each other slower.
     cores = available_cores()
     slots = threading.BoundedSemaphore(cores)
 
-    def look(classifier: Classifier, photos: Sequence[bytes]) -> list[Embedded]:
+    def look(photos: Sequence[bytes]) -> list[EmbeddedPhoto]:
         with slots:
-            return list(embed(classifier.encoder, photos, threads=min(cores, max(1, len(photos)))))
+            return list(embed_photos(served.encoder, photos, threads=min(cores, max(1, len(photos)))))
 
     @api.post("/predict")
     def predict(photos: Photos, top: Annotated[int, Query(ge=1, le=100)] = 3) -> views.PredictView:
         """What each photo shows, and why. If none can be read, the answer is 422."""
-        snapshot = keeper.current
-        model = snapshot.classifier.model
-        if not model.concepts:
+        current = served.current
+        if not current.model.classes:
             raise UserError("nothing is learned yet: teach photos of a class first")
-        seen = look(snapshot.classifier, uploads.read(photos))
+        seen = look(uploads.read_uploads(photos))
         if all(photo.error for photo in seen):
             raise UserError("; ".join(f"{photo.name}: {photo.error}" for photo in seen))
-        given = answer(seen, model, top)
-        answers = [views.answer(one, photo, model) for one, photo in zip(given, seen, strict=True)]
-        return views.PredictView(revision=snapshot.revision, answers=answers)
+        given = stream_answers(seen, current.model, top)
+        answers = [views.answer_view(one, photo, current.model) for one, photo in zip(given, seen, strict=True)]
+        return views.PredictView(revision=current.number, answers=answers)
 
     @api.get("/classes")
     def classes() -> views.StateView:
         """The classes, what is kept of each, and what they are confused with."""
-        return views.state(keeper.current)
+        return views.state_view(served.current)
 
     @api.get("/history")
     def history() -> list[views.EventView]:
         """What was done, oldest first."""
-        return [views.EventView(**event) for event in keeper.current.classifier.model.history]
+        return [views.EventView(**event) for event in served.current.model.history]
 
     @api.get("/map")
     def class_map() -> views.MapView:
         """The prototypes in two dimensions with their spread, and the confusion expected between them."""
-        return views.class_map(keeper.current)
+        return views.map_view(served.current)
 
     @api.get("/thumbnails/{key}", response_class=Response, responses={200: {"content": {"image/jpeg": {}}}})
     def thumbnail(key: Annotated[str, PathPart(pattern="^[0-9a-f]{16}$")]) -> Response:
         """A kept thumbnail."""
         number = int(key, 16)
-        for concept in keeper.current.classifier.model.concepts.values():
-            if number in concept.thumbnails:
-                return Response(concept.thumbnails[number], media_type="image/jpeg")
+        for own in served.current.model.classes.values():
+            if number in own.thumbnails:
+                return Response(own.thumbnails[number], media_type="image/jpeg")
         raise HTTPException(404, "no such thumbnail is kept")
 
     @api.get("/model", response_class=Response, responses={200: {"content": {"application/octet-stream": {}}}})
     def model() -> Response:
         """The model's file, for `protoreplay predict` or another server."""
-        snapshot = keeper.current
+        current = served.current
         headers = {
-            "Content-Disposition": f"attachment; filename*=UTF-8''{quote(keeper.path.name, safe='', errors='replace')}",
-            "X-Revision": str(snapshot.revision),
+            "Content-Disposition": f"attachment; filename*=UTF-8''{quote(served.path.name, safe='', errors='replace')}",
+            "X-Revision": str(current.number),
         }
-        content = modelfile.dumps(snapshot.classifier.model)
+        content = model_file.model_to_bytes(current.model)
         return Response(content, media_type="application/octet-stream", headers=headers)
 
     return api
@@ -165,77 +163,82 @@ def _teaching(lessons: Lessons) -> APIRouter:
     api = APIRouter(prefix="/api", tags=["teach"], responses=ERRORS)  # type: ignore[arg-type]
     Label = Annotated[str, Form(description="the class that the photos show")]  # noqa: N806
 
-    def found(id: str) -> PendingLesson:
-        work = lessons.get(id)
-        if work is None:
+    def found(id: str) -> Lesson:
+        lesson = lessons.get(id)
+        if lesson is None:
             raise HTTPException(404, "there is no such lesson (any more)")
-        return work
+        return lesson
 
     @api.post("/learn")
     def learn(label: Label, photos: Photos) -> views.LessonView:
         """Teach photos of a class, and answer when they are learned."""
-        work, ready = lessons.begin(label, uploads.read(photos))
+        lesson, ready = lessons.begin(label, uploads.read_uploads(photos))
         ready.result()
-        lessons.keep(work)
-        return views.lesson(work)
+        lessons.keep(lesson)
+        return views.lesson_view(lesson)
 
     @api.post("/lessons", status_code=202)
     def begin(label: Label, photos: Photos) -> views.LessonView:
         """Look at photos of a class, without learning them yet."""
-        return views.lesson(lessons.begin(label, uploads.read(photos))[0])
+        return views.lesson_view(lessons.begin(label, uploads.read_uploads(photos))[0])
 
     @api.get("/lessons/{id}")
     def progress(id: LessonId) -> views.LessonView:
         """How far a lesson is; once it is ready, what it would do to the other classes."""
-        return views.lesson(found(id))
+        return views.lesson_view(found(id))
 
     @api.post("/lessons/{id}/keep")
     def keep(id: LessonId) -> views.LessonView:
         """Learn a lesson that is ready."""
-        work = found(id)
-        lessons.keep(work)
-        return views.lesson(work)
+        lesson = found(id)
+        lessons.keep(lesson)
+        return views.lesson_view(lesson)
 
     @api.delete("/lessons/{id}", status_code=204)
     def drop(id: LessonId) -> None:
-        """Do not learn it."""
+        """Drop a lesson without learning it."""
         lessons.drop(found(id))
 
     return api
 
 
-def _changing(keeper: ServedModel) -> APIRouter:
+def _changing(served: ServedModel) -> APIRouter:
     api = APIRouter(prefix="/api", tags=["change"], responses=ERRORS)  # type: ignore[arg-type]
 
-    def change(work: Callable[[Classifier], None]) -> views.StateView:
-        keeper.change(work)
-        return views.state(keeper.current)
+    def change(step: Callable[[UndoableModel], UndoableModel]) -> views.StateView:
+        return views.state_view(served.change(step))
 
     @api.post("/forget")
-    def forget(body: OneClass) -> views.StateView:
+    def forget(body: ClassBody) -> views.StateView:
         """Remove a class. Until the server stops it is in its memory, so that this can be undone."""
-        return change(lambda classifier: classifier.forget(body.label, undoable=True))
+        return views.state_view(served.forget(body.label))
 
     @api.post("/rename")
-    def rename(body: NewName) -> views.StateView:
+    def rename(body: RenameBody) -> views.StateView:
         """Give a class another name."""
-        return change(lambda classifier: classifier.rename(body.label, checked_name(body.new)))
+        return change(lambda state: state.changed_to(state.model.rename(body.label, body.new)))
 
-    @api.post("/merge")
-    def merge(body: Target) -> views.StateView:
-        """Put a class into another one."""
-        return change(lambda classifier: classifier.unite(body.label, body.into))
+    @api.post("/unite")
+    def unite(body: UniteBody) -> views.StateView:
+        """Make two classes one, of the second's name."""
+        return change(lambda state: state.changed_to(state.model.unite(body.label, body.into)))
 
     @api.post("/undo")
     def undo() -> views.StateView:
         """Go back to the state before the last change since the server started."""
-        return change(lambda classifier: classifier.undo())
+        return change(UndoableModel.undone)
 
     return api
 
 
 def _user_error(_: Request, error: Exception) -> JSONResponse:
-    status = 413 if isinstance(error, uploads.TooMuchError) else 429 if isinstance(error, TooManyLessonsError) else 422
+    status = (
+        413
+        if isinstance(error, uploads.UploadTooLargeError)
+        else 429
+        if isinstance(error, TooManyLessonsError)
+        else 422
+    )
     # A name from outside may be halves of characters, which cannot be sent.
     return JSONResponse({"detail": str(error).encode("utf-8", "backslashreplace").decode()}, status)
 

@@ -23,7 +23,7 @@ HEADERS = {
 }
 
 
-class Guard:
+class RequestGuard:
     """An ASGI application around another one.
 
     Args:
@@ -34,7 +34,6 @@ class Guard:
     """
 
     def __init__(self, app: ASGIApp, host: str = "127.0.0.1", token: str | None = None, most_bytes: int = 2**28):
-        """Guard `app`."""
         self._app, self._token, self._most = app, token, most_bytes
         self._names: Collection[str] = LOOPBACK
         self._any_address = not is_loopback(host)
@@ -42,7 +41,7 @@ class Guard:
             self._names = {*LOOPBACK, host.lower(), socket.gethostname().lower()}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer, or refuse and say why."""
+        """Answer an HTTP request, or refuse it and say why."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return

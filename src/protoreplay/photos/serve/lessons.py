@@ -1,6 +1,6 @@
 """Lessons: photos are looked at in the background, a person sees what they would do, and keeps or drops them."""
 
-import copy
+import functools
 import logging
 import secrets
 import threading
@@ -9,9 +9,10 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from protoreplay.core.errors import UserError
-from protoreplay.photos.classifier import Lesson, TeachingReport
-from protoreplay.photos.model import checked_name
+from protoreplay.photos.embedding import embed_photos
+from protoreplay.photos.photo_model import checked_name
 from protoreplay.photos.serve.served_model import ServedModel
+from protoreplay.photos.teaching import PreparedPhotos, TeachingReport, learn_prepared, prepare_photos
 
 MOST_WAITING = 4
 """Lessons that are looked at or wait for it; their photos are in memory."""
@@ -19,16 +20,16 @@ MOST_REMEMBERED = 32
 
 
 class TooManyLessonsError(UserError):
-    """Too many lessons at once."""
+    """More lessons are being looked at than the server's memory should hold."""
 
 
-class DroppedError(UserError):
-    """Nobody wants to know any more."""
+class LessonDroppedError(UserError):
+    """A lesson whose photos nobody wants to be looked at any more."""
 
 
 @dataclass
-class PendingLesson:
-    """One lesson on its way.
+class Lesson:
+    """Photos of a class on their way into the model.
 
     Attributes:
         id: unguessable.
@@ -38,6 +39,7 @@ class PendingLesson:
         state: `looking`, `ready` (to be kept or dropped), `learned`, `failed`.
         report: what it would do, or has done.
         error: why it failed.
+        prepared: the photos once they were looked at, until they are learned.
     """
 
     id: str
@@ -47,78 +49,78 @@ class PendingLesson:
     state: str = "looking"
     report: TeachingReport | None = None
     error: str = ""
-    lesson: Lesson | None = field(default=None, repr=False)
+    prepared: PreparedPhotos | None = field(default=None, repr=False)
 
 
 class Lessons:
     """All lessons of a server; one at a time is looked at, so that asking stays fast."""
 
-    def __init__(self, keeper: ServedModel) -> None:
-        """None yet."""
-        self._keeper = keeper
+    def __init__(self, served: ServedModel) -> None:
+        self._served = served
         self._pool = ThreadPoolExecutor(1, "lessons")
         self._lock = threading.Lock()
-        self._all: dict[str, PendingLesson] = {}
+        self._all: dict[str, Lesson] = {}
         self._waiting = 0
 
-    def begin(self, label: str, photos: Sequence[bytes]) -> tuple[PendingLesson, "Future[None]"]:
-        """Look at photos of a class; the work says how far it is, the future ends when it is ready or has failed."""
-        work = PendingLesson(secrets.token_urlsafe(12), checked_name(label), len(photos))
+    def begin(self, label: str, photos: Sequence[bytes]) -> tuple[Lesson, "Future[None]"]:
+        """Look at photos of a class; the lesson says how far it is, the future ends when it is ready or failed."""
+        lesson = Lesson(secrets.token_urlsafe(12), checked_name(label), len(photos))
         with self._lock:
             if self._waiting >= MOST_WAITING:
                 raise TooManyLessonsError(f"{MOST_WAITING} lessons are being looked at: wait for one to end")
             self._waiting += 1
-            self._all[work.id] = work
+            self._all[lesson.id] = lesson
             for old in [one.id for one in self._all.values() if one.state != "looking"]:
                 if len(self._all) > MOST_REMEMBERED:
                     del self._all[old]
-        return work, self._pool.submit(self._look, work, photos)
+        return lesson, self._pool.submit(self._look, lesson, photos)
 
-    def get(self, id: str) -> PendingLesson | None:
+    def get(self, id: str) -> Lesson | None:
         """The lesson of that name, if it is remembered."""
         return self._all.get(id)
 
-    def keep(self, work: PendingLesson) -> TeachingReport:
+    def keep(self, lesson: Lesson) -> TeachingReport:
         """Learn a lesson that is ready."""
         with self._lock:
-            lesson, work.lesson = work.lesson, None
-        if lesson is None:
-            raise UserError(work.error or f"this lesson is not ready to be kept: it is {work.state}")
+            prepared, lesson.prepared = lesson.prepared, None
+        if prepared is None:
+            raise UserError(lesson.error or f"this lesson is not ready to be kept: it is {lesson.state}")
         try:
-            work.report = self._keeper.change(lambda classifier: classifier.teach(lesson))
+            lesson.report = self._served.learn(prepared)
         except BaseException:
-            work.lesson = lesson
+            lesson.prepared = prepared
             raise
-        work.state = "learned"
-        return work.report
+        lesson.state = "learned"
+        return lesson.report
 
-    def drop(self, work: PendingLesson) -> None:
+    def drop(self, lesson: Lesson) -> None:
         """Forget a lesson that was not kept; if it is looked at, that ends."""
         with self._lock:
-            self._all.pop(work.id, None)
+            self._all.pop(lesson.id, None)
 
     def close(self) -> None:
-        """Begin no more."""
+        """Look at no more photos; what is being looked at ends."""
         self._pool.shutdown(wait=False, cancel_futures=True)
 
-    def _look(self, work: PendingLesson, photos: Sequence[bytes]) -> None:
+    def _look(self, lesson: Lesson, photos: Sequence[bytes]) -> None:
         def tell(count: int) -> None:
-            work.done += count
-            if work.id not in self._all:
-                raise DroppedError("this lesson was dropped")
+            lesson.done += count
+            if lesson.id not in self._all:
+                raise LessonDroppedError("this lesson was dropped")
 
         try:
             tell(0)
-            trial = copy.copy(self._keeper.current.classifier)
-            lesson = trial.study({work.label: photos}, tell)
-            work.report = trial.teach(lesson)
-            work.lesson = lesson
-            work.state = "ready"
+            model = self._served.current.model
+            embed = functools.partial(embed_photos, self._served.encoder, thumbnails=model.keep > 0)
+            prepared = prepare_photos({lesson.label: photos}, embed, tell)
+            _, lesson.report = learn_prepared(model, prepared)
+            lesson.prepared = prepared
+            lesson.state = "ready"
         except UserError as error:
-            work.error, work.state = str(error), "failed"
+            lesson.error, lesson.state = str(error), "failed"
         except BaseException:
             logging.getLogger(__name__).exception("a lesson failed")
-            work.error, work.state = "this failed by a fault of the program, its log says more", "failed"
+            lesson.error, lesson.state = "this failed by a fault of the program, its log says more", "failed"
             raise
         finally:
             with self._lock:

@@ -19,7 +19,7 @@ def checked_token(host: str, token: str | None) -> str | None:
     return token
 
 
-def bound(host: str, port: int) -> socket.socket:
+def listening_socket(host: str, port: int) -> socket.socket:
     """A socket that listens there; a `UserError` if it cannot."""
     try:
         family, kind, _, _, where = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
@@ -36,7 +36,7 @@ def bound(host: str, port: int) -> socket.socket:
     return listening
 
 
-def address(host: str, listening: socket.socket, token: str | None) -> str:
+def page_address(host: str, listening: socket.socket, token: str | None) -> str:
     """What to open in a browser."""
     name = f"[{host}]" if ":" in host else host
     secret = f"?token={quote(token, safe='')}" if token else ""

@@ -1,68 +1,104 @@
-"""The one owner of a model that is served: readers take a snapshot, changes come one after the other."""
+"""The one owner of a model that is served: readers take a revision, changes come one after the other."""
 
-import copy
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from protoreplay.photos import modelfile
-from protoreplay.photos.classifier import Classifier
+from protoreplay.encoders.pretrained import FrozenEncoder
+from protoreplay.photos import model_file
+from protoreplay.photos.feature_cache import discard_features
+from protoreplay.photos.photo_model import PhotoModel
+from protoreplay.photos.teaching import PreparedPhotos, TeachingReport, learn_prepared
+from protoreplay.photos.undo import UndoableModel
+from protoreplay.prototypes.sums import Keys
 
 T = TypeVar("T")
-Stamp = tuple[int, int, int] | None
+FileStamp = tuple[int, int, int] | None
 
 
 @dataclass(frozen=True)
 class ModelRevision:
-    """A state that was made public, and is never changed after that.
+    """A model that was made public.
 
     Attributes:
-        revision: number of changes since the server started.
-        classifier: for reading only.
+        number: of changes since the server started.
+        state: the model, and what can be undone.
     """
 
-    revision: int
-    classifier: Classifier
+    number: int
+    state: UndoableModel
+
+    @property
+    def model(self) -> PhotoModel:
+        """The model without its past."""
+        return self.state.model
 
 
 class ServedModel:
-    """Holds the classifier of a file.
+    """Holds the model of a file.
 
-    A change is made on a draft, the draft is saved, and only then it replaces `current`: a reader sees the old state or
-    the new one, and what it sees is on disk.
+    The model that a change makes is saved, and only then becomes `current`: a reader sees the old one or the new one,
+    and what it sees is on disk.
 
     Args:
         path: the model's file; it is written at the first change.
-        classifier: its state, or that of a new one.
+        encoder: of the model.
+        model: what the file holds, or a new one.
         say: told when another process holds the file.
     """
 
-    def __init__(self, path: Path, classifier: Classifier, say: Callable[[str], None] = print) -> None:
-        """Take over a classifier; nobody else may change it from now on."""
-        self.path = path
-        self.current = ModelRevision(0, classifier)
+    def __init__(
+        self, path: Path, encoder: FrozenEncoder, model: PhotoModel, say: Callable[[str], None] = print
+    ) -> None:
+        self.path, self.encoder = path, encoder
+        self.current = ModelRevision(0, UndoableModel(model))
         self._say = say
         self._writer = threading.Lock()
         self._written = _stamp(path)
 
-    def change(self, work: Callable[[Classifier], T]) -> T:
-        """Do `work` on the classifier; if it raises, nothing has changed."""
-        with self._writer, modelfile.locked(self.path, self._say):
-            draft = copy.copy(self.current.classifier)
-            found = _stamp(self.path)
-            if found and found != self._written:  # the command line has changed it in the meantime
-                draft.replace(modelfile.load(self.path), restart=True)
-            result = work(draft)
-            if draft.model is not self.current.classifier.model:
-                draft.save(self.path)
+    def change(self, step: Callable[[UndoableModel], UndoableModel]) -> ModelRevision:
+        """Go on to what `step` makes of the current state; if it raises, nothing has changed."""
+        return self._advance(lambda state: (step(state), None))[0]
+
+    def learn(self, prepared: PreparedPhotos) -> TeachingReport:
+        """Add photos to classes."""
+
+        def step(state: UndoableModel) -> tuple[UndoableModel, TeachingReport]:
+            model, report = learn_prepared(state.model, prepared)
+            return state.changed_to(model), report
+
+        return self._advance(step)[1]
+
+    def forget(self, name: str) -> ModelRevision:
+        """Remove a class, also from the cache of features; this process holds it in memory, so it can be undone."""
+
+        def step(state: UndoableModel) -> tuple[UndoableModel, Keys]:
+            return state.changed_to(state.model.forget(name)), state.model.find_class(name).seen
+
+        revision, keys = self._advance(step)
+        discard_features(keys)
+        return revision
+
+    def _advance(self, step: Callable[[UndoableModel], tuple[UndoableModel, T]]) -> tuple[ModelRevision, T]:
+        with self._writer, model_file.model_lock(self.path, self._say):
+            state, result = step(self._on_disk())
+            if state.model is not self.current.model:
+                model_file.write_model(state.model, self.path)
                 self._written = _stamp(self.path)
-                self.current = ModelRevision(self.current.revision + 1, draft)
-            return result
+                self.current = ModelRevision(self.current.number + 1, state)
+            return self.current, result
+
+    def _on_disk(self) -> UndoableModel:
+        """The current state, or what the command line has made of the file in the meantime, which nothing undoes."""
+        found = _stamp(self.path)
+        if not found or found == self._written:
+            return self.current.state
+        return UndoableModel(model_file.read_model(self.path).on_encoder(self.encoder))
 
 
-def _stamp(path: Path) -> Stamp:
+def _stamp(path: Path) -> FileStamp:
     try:
         about = path.stat()
     except FileNotFoundError:

@@ -14,22 +14,24 @@ MOST_PIXELS = 64_000_000
 MOST_REQUEST = 256 * 2**20
 
 
-class TooMuchError(UserError):
-    """More than is accepted."""
+class UploadTooLargeError(UserError):
+    """More photos, bytes or pixels than the server accepts."""
 
 
-def read(photos: Sequence[UploadFile]) -> list[bytes]:
-    """The files' bytes; a `TooMuchError` that names the photo and the cap."""
+def read_uploads(photos: Sequence[UploadFile]) -> list[bytes]:
+    """The files' bytes; a `UploadTooLargeError` that names the photo and the cap."""
     if len(photos) > MOST_PHOTOS:
-        raise TooMuchError(f"{len(photos)} photos: {MOST_PHOTOS} at once at most")
+        raise UploadTooLargeError(f"{len(photos)} photos: {MOST_PHOTOS} at once at most")
     contents = []
     for number, photo in enumerate(photos, 1):
         content = photo.file.read(MOST_BYTES + 1)
         if len(content) > MOST_BYTES:
-            raise TooMuchError(f"photo {number}: more than {MOST_BYTES // 2**20} MB")
+            raise UploadTooLargeError(f"photo {number}: more than {MOST_BYTES // 2**20} MB")
         pixels = _pixels(content)
         if pixels > MOST_PIXELS:
-            raise TooMuchError(f"photo {number}: {pixels / 1e6:.0f} million pixels, {MOST_PIXELS // 10**6} at most")
+            raise UploadTooLargeError(
+                f"photo {number}: {pixels / 1e6:.0f} million pixels, {MOST_PIXELS // 10**6} at most"
+            )
         contents.append(content)
     return contents
 

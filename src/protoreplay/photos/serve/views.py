@@ -6,17 +6,17 @@ from typing import Any
 import numpy as np
 from pydantic import BaseModel, Field
 
-from protoreplay.photos import advice, ledger
-from protoreplay.photos.answers import Answer, nearest_kept
-from protoreplay.photos.classifier import TeachingReport
-from protoreplay.photos.embedding import Embedded
-from protoreplay.photos.model import Model
-from protoreplay.photos.serve.lessons import PendingLesson
+from protoreplay.photos import advice, class_summary
+from protoreplay.photos.answers import Answer, nearest_thumbnail
+from protoreplay.photos.embedding import EmbeddedPhoto
+from protoreplay.photos.photo_model import PhotoModel
+from protoreplay.photos.serve.lessons import Lesson
 from protoreplay.photos.serve.served_model import ModelRevision
-from protoreplay.prototypes.classifier import shared_scatter, weights
+from protoreplay.photos.teaching import TeachingReport
+from protoreplay.prototypes.prototype_head import dimension_weights, shared_scatter
 
 
-class Confusion(BaseModel):
+class ConfusionView(BaseModel):
     """Another class, and the share of photos that will be taken for it."""
 
     label: str
@@ -24,7 +24,7 @@ class Confusion(BaseModel):
 
 
 class ClassView(BaseModel):
-    """A class."""
+    """A class, what is kept of it, and what it is confused with."""
 
     label: str
     photos: int = Field(description="seen")
@@ -33,7 +33,7 @@ class ClassView(BaseModel):
     spread: float = Field(description="distance of its photos from their mean; 1 is the mean of all classes")
     first: float = Field(description="learned first, in seconds since 1970; 0 if that is not known")
     last: float
-    confused: list[Confusion] = Field(description="the classes it is likeliest to be taken for")
+    confused: list[ConfusionView] = Field(description="the classes it is likeliest to be taken for")
 
 
 class StateView(BaseModel):
@@ -130,35 +130,35 @@ class MapView(BaseModel):
     confusions: list[PairView]
 
 
-def state(snapshot: ModelRevision) -> StateView:
-    """Of a snapshot."""
-    model = snapshot.classifier.model
+def state_view(current: ModelRevision) -> StateView:
+    """The classes of a revision."""
+    model = current.model
     classes = [
         ClassView(
-            label=entry.name,
-            photos=entry.photos,
-            kept=entry.kept,
-            thumbnails=[f"{key:016x}" for key in sorted(model.concepts[entry.name].thumbnails)],
-            spread=entry.spread,
-            first=entry.first,
-            last=entry.last,
-            confused=[Confusion(label=name, share=share) for name, share in entry.confused if share >= 0.01],
+            label=summary.name,
+            photos=summary.photos,
+            kept=summary.kept,
+            thumbnails=[f"{key:016x}" for key in sorted(model.classes[summary.name].thumbnails)],
+            spread=summary.spread,
+            first=summary.first,
+            last=summary.last,
+            confused=[ConfusionView(label=name, share=share) for name, share in summary.confused if share >= 0.01],
         )
-        for entry in ledger.entries(model)
+        for summary in class_summary.summarise_classes(model)
     ]
     return StateView(
-        revision=snapshot.revision,
+        revision=current.number,
         encoder=model.encoder,
         unknown=model.unknown,
         keep=model.keep,
-        undoable=snapshot.classifier.undoable,
+        undoable=len(current.state.past),
         classes=classes,
     )
 
 
-def answer(given: Answer, photo: Embedded, model: Model) -> AnswerView:
-    """With its reasons."""
-    kept = None if given.error else nearest_kept(photo, model)
+def answer_view(given: Answer, photo: EmbeddedPhoto, model: PhotoModel) -> AnswerView:
+    """An answer with its reasons."""
+    kept = None if given.error else nearest_thumbnail(photo, model)
     nearest = kept and NearestView(
         label=kept[0], image="data:image/jpeg;base64," + base64.b64encode(kept[1]).decode("ascii")
     )
@@ -168,31 +168,31 @@ def answer(given: Answer, photo: Embedded, model: Model) -> AnswerView:
     )
 
 
-def lesson(work: PendingLesson) -> LessonView:
-    """As it is now."""
-    report = work.report or TeachingReport({}, {})
+def lesson_view(lesson: Lesson) -> LessonView:
+    """A lesson as it is now."""
+    report = lesson.report or TeachingReport({}, {})
     return LessonView(
-        id=work.id,
-        label=work.label,
-        state=work.state,
-        done=work.done,
-        total=work.total,
+        id=lesson.id,
+        label=lesson.label,
+        state=lesson.state,
+        done=lesson.done,
+        total=lesson.total,
         learned=sum(report.learned.values()),
         known=sum(report.known.values()),
         warnings=[str(warning) for warning in report.warnings],
         errors=[f"{photo.name}: {photo.error}" for photo in report.errors],
-        error=work.error,
+        error=lesson.error,
     )
 
 
-def class_map(snapshot: ModelRevision) -> MapView:
+def map_view(current: ModelRevision) -> MapView:
     """Principal components of the prototypes, in the metric that answers."""
-    model = snapshot.classifier.model
-    if not model.concepts:
-        return MapView(revision=snapshot.revision, shown=1.0, classes=[], confusions=[])
+    model = current.model
+    if not model.classes:
+        return MapView(revision=current.number, shown=1.0, classes=[], confusions=[])
     names = model.head.names
-    members = [model.concepts[name] for name in names]
-    root = np.sqrt(weights(*shared_scatter(members)) / model.head.calibration.typical)
+    members = [model.classes[name].sums for name in names]
+    root = np.sqrt(dimension_weights(*shared_scatter(members)) / model.head.calibration.typical)
     means = np.stack([member.mean for member in members]) * root
     centre = means.mean(0)
     _, lengths, axes = np.linalg.svd(means - centre, full_matrices=False)
@@ -216,11 +216,11 @@ def class_map(snapshot: ModelRevision) -> MapView:
         )
     squares = np.square(lengths)
     shown = float(squares[:2].sum() / squares.sum()) if squares.sum() > 0 else 1.0
-    return MapView(revision=snapshot.revision, shown=shown, classes=dots, confusions=_pairs(model))
+    return MapView(revision=current.number, shown=shown, classes=dots, confusions=_pairs(model))
 
 
-def _pairs(model: Model, most: int = 50) -> list[PairView]:
+def _pairs(model: PhotoModel, most: int = 50) -> list[PairView]:
     names = model.head.names
-    overlap = np.triu(advice.confusions(model))
+    overlap = np.triu(advice.expected_confusions(model))
     found = [(float(overlap[i, j]), names[i], names[j]) for i, j in zip(*np.nonzero(overlap >= 0.01), strict=True)]
     return [PairView(one=one, other=other, share=share) for share, one, other in sorted(found, reverse=True)[:most]]

@@ -73,7 +73,7 @@ const change = (path, text) => tried(async (body) => {
   toast(text(body), ["Undo", undo]);
 });
 const renamed = change("rename", (body) => `${body.label} is ${body.new} now.`);
-const merged = change("merge", (body) => `${body.label} is part of ${body.into} now.`);
+const united = change("unite", (body) => `${body.label} is part of ${body.into} now.`);
 const forgotten = change("forget", (body) => `${body.label} is forgotten.`);
 
 function actions(label, others) {
@@ -83,9 +83,9 @@ function actions(label, others) {
     const name = await question(`Another name for “${label}”`, "Rename", { field: "Name", value: label });
     if (name && name !== label) await renamed({ label, new: name });
   }));
-  if (others.length) row.append(button("Merge", async () => {
-    const into = await question(`Put the photos of “${label}” into another class`, "Merge", { choice: "Into", options: others });
-    if (into) await merged({ label, into });
+  if (others.length) row.append(button("Unite", async () => {
+    const into = await question(`Put the photos of “${label}” into another class`, "Unite", { choice: "Into", options: others });
+    if (into) await united({ label, into });
   }));
   row.append(button("Forget", async () => {
     const sure = await question(`Forget “${label}”? Its photos, numbers and name leave the file. Undo works until the server stops.`, "Forget");
@@ -104,7 +104,7 @@ function showClasses(state) {
   place("classes").replaceChildren(rows.length ? table(["Class", "Photos", "Change"], rows, { className: "stacked" }) : make("p", { textContent: "None yet." }));
 }
 
-const ACTIONS = { learn: "Learned", forget: "Forgot", rename: "Renamed to", unite: "Merged into", merge: "Merged models" };
+const ACTIONS = { learn: "Learned", forget: "Forgot", rename: "Renamed to", unite: "United into", merge: "Merged models" };
 
 function showHistory(events, undoable) {
   const rows = events.toReversed().slice(0, 100).map((event) => {

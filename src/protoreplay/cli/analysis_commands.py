@@ -1,0 +1,126 @@
+"""The commands that look closer: ablations, kept prototypes, memory; heavy parts are imported when needed."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from protoreplay.cli.options import (
+    Address,
+    CpusPerRun,
+    Device,
+    EngineName,
+    GpusPerRun,
+    Jobs,
+    MethodNames,
+    Overrides,
+    ProtocolName,
+    RunsFolder,
+    method_names,
+    parse_pairs,
+    pick_engine,
+    runs_folder,
+)
+from protoreplay.cli.printing import end_with_failures, print_columns
+from protoreplay.core.errors import known_name
+
+analysis_app = typer.Typer()
+
+
+@analysis_app.command("ablate")
+def ablate_command(
+    protocol: ProtocolName,
+    methods: Annotated[str, typer.Option(help="vpr, vpr-paper, or both.")] = "vpr,vpr-paper",
+    seeds: Annotated[int, typer.Option(min=1, help="Number of seeds, from 0.")] = 3,
+    overrides: Overrides = None,
+    jobs: Jobs = 1,
+    engine: EngineName = "local",
+    address: Address = None,
+    cpus_per_run: CpusPerRun = 1.0,
+    gpus_per_run: GpusPerRun = 0.0,
+    device: Device = "cpu",
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="The folder for all runs, the page and its figures.",
+            show_default="runs/ablations/PROTOCOL",
+        ),
+    ] = None,
+) -> None:
+    """Run VPR without each of its ingredients: a table of paired differences, bars, and a page; resumable as bench."""
+    from protoreplay.analysis.ablations import ABLATED_METHODS, plan_ablations
+    from protoreplay.experiments.grid import RunsFailedError, execute_grid
+    from protoreplay.experiments.run_progress import for_this_terminal
+    from protoreplay.report import ablation_page as ablations
+    from protoreplay.report.formats import table_as_text
+
+    names = method_names(methods)
+    for name in names:
+        known_name("method", name, ABLATED_METHODS, " to ablate")
+    planned = plan_ablations(protocol, names, list(range(seeds)), parse_pairs(overrides), device)
+    does = pick_engine(engine, jobs, device, address, cpus_per_run, gpus_per_run)
+    root, failed = out or runs_folder(protocol, "ablations"), None
+    try:
+        with for_this_terminal() as board:
+            # Seeds outermost, so that what is finished early can be compared.
+            specs = [spec for column in zip(*(one.specs for one in planned), strict=True) for spec in column]
+            execute_grid(specs, root, board, does)
+    except RunsFailedError as error:
+        failed = error
+    found = ablations.measured_ablations(planned, root)
+    for made in map(ablations.ablation_table, found.values()):
+        print(table_as_text(made), end="\n\n")
+    for path in ablations.write_ablation_page(found, root) if found else []:
+        print(path)
+    if failed:
+        end_with_failures(failed)
+
+
+@analysis_app.command("analyze")
+def analyze_command(
+    folder: RunsFolder,
+    output: Annotated[Path, typer.Option("--output", "-o", help="The folder for the page, its figures and numbers.")],
+    method: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="One that kept its prototypes.", show_default="the only one that did"),
+    ] = None,
+    encoder: Annotated[
+        str, typer.Option(metavar="lite0|timm:NAME|FILE.onnx", help="To whose features classes look alike.")
+    ] = "lite0",
+) -> None:
+    """Look into runs of `--keep-prototypes`: maps, motion, similarity, confidence, forgetting, confusion."""
+    from protoreplay.analysis.kept_runs import find_kept_runs
+    from protoreplay.report.analysis_page import write_analysis_page
+
+    for path in write_analysis_page(find_kept_runs(folder, method), output, encoder):
+        print(path)
+
+
+@analysis_app.command("memory")
+def memory_command(
+    protocol: ProtocolName,
+    methods: MethodNames = "all",
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Draw it, task by task, into this file (.png, .pdf, .svg).")
+    ] = None,
+) -> None:
+    """Print what each method carries from task to task, counted on real objects, next to the paper's count."""
+    from protoreplay.analysis.memory_ledger import measure_memory
+    from protoreplay.streams import protocols
+
+    if output:
+        from protoreplay.report.figures import check_figure_ending
+
+        check_figure_ending(output)
+    everything = measure_memory(protocols.get_protocol(protocol), method_names(methods))
+    if output:
+        from protoreplay.report.figures import save_figure
+        from protoreplay.report.memory_figure import memory_figure
+
+        save_figure(memory_figure(everything), output)
+    rows = [("method", "numbers", "bytes", "by the paper's count", "item by item, in numbers")]
+    for measured in everything:
+        items = ", ".join(f"{item.name} {item.numbers:,}" for item in measured.ledger)
+        paper = "" if measured.paper is None else f"{measured.paper / 1e5:.1f}e5"
+        rows.append((measured.method, f"{measured.numbers:,}", f"{measured.bytes:,}", paper, items))
+    print_columns(rows)

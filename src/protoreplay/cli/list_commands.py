@@ -1,0 +1,98 @@
+"""The commands that list what there is by name: methods, protocols, encoders."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from protoreplay.cli.options import Overrides, ProtocolName, parse_pairs
+from protoreplay.cli.printing import print_columns
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+lists_app = typer.Typer()
+methods_app = typer.Typer(invoke_without_command=True)
+protocols_app = typer.Typer(invoke_without_command=True)
+lists_app.add_typer(methods_app, name="methods")
+lists_app.add_typer(protocols_app, name="protocols")
+
+
+@methods_app.callback()
+def methods_command(context: typer.Context) -> None:
+    """List the methods, or show the settings of one."""
+    if context.invoked_subcommand is None:
+        from protoreplay.methods.registry import METHODS
+
+        print_columns([(name, entry.summary) for name, entry in METHODS.items()])
+
+
+@methods_app.command("show")
+def show_method_command(name: Annotated[str, typer.Argument(metavar="METHOD")]) -> None:
+    """Print a method's settings with their defaults; a protocol may prescribe others."""
+    from protoreplay.methods.registry import get_method
+
+    entry = get_method(name)
+    print(f"{name}: {entry.summary}")
+    _print_settings(entry.settings({}, {}, name))
+
+
+@protocols_app.callback()
+def protocols_command(context: typer.Context) -> None:
+    """List the protocols, or show the settings of one."""
+    if context.invoked_subcommand is None:
+        from protoreplay.data.catalog import dataset_entry
+        from protoreplay.streams.protocols import PROTOCOLS
+
+        rows = [("name", "kind", "tasks", "classes", "images per class", "data")]
+        for protocol in PROTOCOLS.values():
+            file = dataset_entry(protocol.data).file
+            here = file is None or file.path.exists()
+            state = f"{protocol.data}, here" if here or file is None else f"{protocol.data}, missing: {file.remedy}"
+            rows.append((protocol.name, protocol.kind, *protocol.outline(), state))
+        rows += [("split:FOLDER", "incremental class", "", "", "", "your photos, one sub-folder per class")]
+        rows += [("permuted:FOLDER", "incremental domain", "", "", "", "your photos, one sub-folder per class")]
+        print_columns(rows)
+
+
+@protocols_app.command("show")
+def show_protocol_command(
+    name: ProtocolName,
+    seed: Annotated[int, typer.Option(help="Of the draw in the picture.")] = 0,
+    overrides: Overrides = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Draw the task stream into this file (.png, .pdf, .svg).")
+    ] = None,
+) -> None:
+    """Print a protocol's settings and what it prescribes to methods; with -o, draw its tasks."""
+    from protoreplay.streams.protocols import get_protocol
+
+    protocol = get_protocol(name)
+    settings = protocol.settings(parse_pairs(overrides))
+    if output:
+        from protoreplay.report.figures import save_figure
+        from protoreplay.report.stream_figure import stream_figure
+
+        save_figure(stream_figure(protocol.stream(seed, settings), f"{name}, seed {seed}"), output)
+    print(f"{name}: {protocol.kind}; {protocol.summary}")
+    _print_settings(settings)
+    print("methods use", ", ".join(f"{key}={value}" for key, value in protocol.method_settings.items()))
+
+
+@lists_app.command("encoders")
+def encoders_command() -> None:
+    """List the encoders: networks that methods train, features that need no training, pretrained networks."""
+    from protoreplay.encoders.registry import ENCODERS
+
+    rows = [("name", "kind", "what it is")]
+    rows += [(name, entry.kind, entry.summary) for name, entry in ENCODERS.items()]
+    rows += [("timm:NAME", "pretrained", "a model of timm with its weights")]
+    rows += [("FILE.onnx", "pretrained", "an ONNX graph of your own")]
+    rows += [("FILE.py:NAME", "trained", "a torch.nn.Module of your own, or a function that makes one")]
+    print_columns(rows)
+
+
+def _print_settings(settings: "BaseModel") -> None:
+    fields = type(settings).model_fields
+    words = {key: " ".join((field.description or "").split()) for key, field in fields.items()}
+    print_columns([(f"  {key}={getattr(settings, key)}", words[key]) for key in fields])

@@ -1,0 +1,286 @@
+"""The commands of the photo classifier: each calls the library and prints; heavy parts are imported when needed."""
+
+import sys
+import time
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from protoreplay.core.errors import UserError
+
+if TYPE_CHECKING:
+    from protoreplay.core.terminal import ItemProgress
+    from protoreplay.photos.classifier import Classifier
+    from protoreplay.photos.teaching import TeachingReport
+
+photos_app = typer.Typer()
+
+ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="The model's file.")]
+EncoderName = Annotated[
+    str | None,
+    typer.Option(
+        "--encoder",
+        metavar="NAME",
+        help="lite0 (fast), lite1, lite2, timm:NAME or a file .onnx.  [default: the model's; lite2 for a new one]",
+        show_default=False,
+    ),
+]
+Unknown = Annotated[
+    float | None,
+    typer.Option(
+        help="Share of photos of known classes that may be answered 'I do not know'; 0 never.", min=0, max=0.5
+    ),
+]
+NoCache = Annotated[bool, typer.Option("--no-cache", help="Neither look up nor remember features of photos.")]
+
+
+@photos_app.command("learn")
+def learn_photos(
+    path: ModelFile,
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="A sub-folder of photos per class.")],
+    only: Annotated[
+        str | None, typer.Option("--class", metavar="NAME", help="FOLDER has the photos of this one class.")
+    ] = None,
+    encoder: EncoderName = None,
+    unknown: Unknown = None,
+    keep: Annotated[int | None, typer.Option(help="Thumbnails to keep of each class.", min=0, max=1000)] = None,
+    no_cache: NoCache = False,
+) -> None:
+    """Teach the photos of a folder: new classes are added, known ones refined. MODEL is made if it is not there."""
+    from protoreplay.photos import model_file, photo_paths
+
+    model_file.check_place(path)
+    photos = photo_paths.photos_by_class(folder, only)
+    classifier = open_classifier(path, encoder, not no_cache)
+    classifier.configure(unknown, keep)
+    total = sum(map(len, photos.values()))
+    with _photos_done(total) as (progress, tell):
+        prepared = classifier.prepare(photos, tell)
+        with model_file.model_lock(path, progress.say):
+            if path.exists():  # somebody else may have taught it in the meantime
+                classifier.replace(model_file.read_model(path))
+                classifier.configure(unknown, keep)
+            report = classifier.learn_prepared(prepared)
+            classifier.save(path)
+    _print_report(report)
+    count = len(classifier.model.classes)
+    print(f"{path}: {count} {'class' if count == 1 else 'classes'}, {path.stat().st_size / 1e6:.1f} MB")
+
+
+@photos_app.command("predict")
+def predict_photos(
+    path: ModelFile,
+    photos: Annotated[list[Path] | None, typer.Argument(metavar="PATH...", help="Photos, or folders of them.")] = None,
+    listed: Annotated[
+        Path | None, typer.Option("--list", metavar="FILE", help="Paths of photos, one a line; - is standard input.")
+    ] = None,
+    format: Annotated[str, typer.Option(metavar="text|csv|json", help="json is one object a line.")] = "text",
+    unknown: Unknown = None,
+    encoder: EncoderName = None,
+    work: Annotated[
+        Path | None, typer.Option(help="A folder for finished answers: the same command continues after a kill.")
+    ] = None,
+    engine: Annotated[str, typer.Option(metavar="local|ray", help="Where to run; ray needs --work.")] = "local",
+    address: Annotated[str | None, typer.Option(help="Of the Ray cluster; one is started here if left out.")] = None,
+    no_cache: NoCache = False,
+) -> None:
+    """Say what each photo shows, or "I do not know"; answers come as they are found, in order."""
+    from protoreplay.core.errors import unknown_name
+    from protoreplay.photos import answer_formats, photo_paths
+
+    if format not in answer_formats.ANSWER_FORMATS:
+        raise unknown_name("format", format, answer_formats.ANSWER_FORMATS)
+    if engine not in ("local", "ray"):
+        raise unknown_name("engine", engine, ["local", "ray"])
+    if engine == "ray" and not work:
+        raise UserError("--engine ray needs --work DIR, a folder that all machines of the cluster see")
+    if not photos and not listed:
+        raise UserError("give photos, folders, or --list FILE")
+    classifier = open_classifier(path, encoder, not no_cache, must_exist=True)
+    classifier.configure(unknown)
+    everything = photo_paths.walk_photos([*(photos or []), *(photo_paths.paths_in_list(listed) if listed else [])])
+    if format in answer_formats.ANSWER_HEADERS:
+        _print(answer_formats.ANSWER_HEADERS[format])
+    if work:
+        _bulk(classifier, everything, work, format, engine, address)
+    else:
+        _stream(classifier, everything, answer_formats.ANSWER_FORMATS[format])
+
+
+@photos_app.command("show")
+def show_model(
+    path: ModelFile,
+    history: Annotated[bool, typer.Option("--history", help="Also what was done when.")] = False,
+) -> None:
+    """Print the classes: of each what was seen and is kept, how spread out it is, what it is confused with."""
+    from protoreplay.photos import class_summary, model_file
+
+    model = model_file.read_model(path)
+    for line in class_summary.summary_lines(model):
+        print(line)
+    if history:
+        print()
+        for event in model.history:
+            print(class_summary.event_line(event))
+
+
+@photos_app.command("forget")
+def forget_class(path: ModelFile, name: Annotated[str, typer.Argument(metavar="CLASS")]) -> None:
+    """Remove every trace of a class, from the model and from the cache of features."""
+    with _changing(path) as classifier:
+        classifier.forget(name)
+    print(f"{path}: forgot '{name}'")
+
+
+@photos_app.command("rename")
+def rename_class(
+    path: ModelFile,
+    old: Annotated[str, typer.Argument(metavar="OLD")],
+    new: Annotated[str, typer.Argument(metavar="NEW")],
+) -> None:
+    """Give a class another name."""
+    with _changing(path) as classifier:
+        classifier.rename(old, new)
+    print(f"{path}: '{old}' is '{new}' now")
+
+
+@photos_app.command("merge")
+def merge_models(
+    models: Annotated[list[Path], typer.Argument(metavar="MODEL...", help="Models of one encoder.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="The model to write.")],
+) -> None:
+    """Put models together: the same as learning all their photos in one."""
+    from functools import reduce
+
+    from protoreplay.photos import model_file
+
+    merged = reduce(lambda one, other: one.merge(other), map(model_file.read_model, models))
+    with model_file.model_lock(output, _to_stderr):
+        model_file.write_model(merged, output)
+    print(f"{output}: {len(merged.classes)} classes")
+
+
+@photos_app.command("evaluate")
+def evaluate_model(
+    path: ModelFile,
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="A sub-folder of photos per class.")],
+    unknown: Unknown = None,
+    encoder: EncoderName = None,
+    format: Annotated[str, typer.Option(metavar="text|json")] = "text",
+    no_cache: NoCache = False,
+) -> None:
+    """Ask about photos whose class is known: how many are right, refused, and what is taken for what.
+
+    Sub-folders whose name is no class of the model are photos of none: the right answer to them is "I do not know".
+    """
+    from protoreplay.core.errors import unknown_name
+    from protoreplay.photos import photo_paths, scoring
+
+    if format not in ("text", "json"):
+        raise unknown_name("format", format, ["text", "json"])
+    photos = photo_paths.photos_by_class(folder)
+    classifier = open_classifier(path, encoder, not no_cache, must_exist=True)
+    classifier.configure(unknown)
+    with _photos_done(sum(map(len, photos.values()))) as (progress, tell):
+        result = scoring.score_answers(classifier.predict, classifier.model.classes, photos, tell, progress.say)
+    print(result.as_json() if format == "json" else result.as_text())
+
+
+@photos_app.command("export")
+def export_model(
+    path: ModelFile,
+    output: Annotated[Path, typer.Option("--output", "-o", help="The ONNX file to write.")],
+    encoder: EncoderName = None,
+) -> None:
+    """Write the whole classifier (encoder, prototypes, unknown threshold) as one ONNX file."""
+    from protoreplay.core.files import write_whole
+    from protoreplay.photos.export import to_onnx
+
+    classifier = open_classifier(path, encoder, cache=False, must_exist=True)
+    write_whole(output, to_onnx(classifier.model, classifier.encoder))
+    print(f"{output}: {len(classifier.model.classes)} classes, {output.stat().st_size / 1e6:.1f} MB")
+
+
+def open_classifier(path: Path, encoder: str | None, cache: bool, must_exist: bool = False) -> "Classifier":
+    """The classifier of a file, or a new one."""
+    from protoreplay.encoders.pretrained import DEFAULT_ENCODER
+    from protoreplay.photos.classifier import Classifier
+
+    # Pillow warns of what it can live with; what it cannot live with is an error.
+    warnings.filterwarnings("ignore", module=r"PIL\.")
+    if must_exist or path.exists():
+        return Classifier.load(path, encoder, cache)
+    return Classifier(encoder or DEFAULT_ENCODER, cache=cache)
+
+
+@contextmanager
+def _changing(path: Path) -> "Iterator[Classifier]":
+    from protoreplay.photos import model_file
+
+    with model_file.model_lock(path, _to_stderr):
+        classifier = open_classifier(path, None, cache=True, must_exist=True)
+        yield classifier
+        classifier.save(path)
+
+
+@contextmanager
+def _photos_done(total: int) -> "Iterator[tuple[ItemProgress, Callable[[int], None]]]":
+    """A bar over `total` photos, and at its end how many a second."""
+    from protoreplay.core.terminal import item_progress
+
+    started = time.perf_counter()
+    with item_progress() as progress:
+        progress.begin(f"{total} photos", total)
+        yield progress, progress.advance
+        seconds = time.perf_counter() - started
+        progress.say(f"{total} photos in {seconds:.1f} s, {total / seconds:.0f} a second")
+
+
+def _stream(classifier: "Classifier", photos: Iterable[Path], line: "Callable[..., str]") -> None:
+    started, count, unreadable = time.perf_counter(), 0, 0
+    for answer in classifier.predict(photos):
+        count += 1
+        unreadable += bool(answer.error)
+        _print(line(answer))
+    if not count:
+        raise UserError("there are no photos in what was given")
+    seconds = time.perf_counter() - started
+    _to_stderr(f"{count} photos in {seconds:.1f} s, {count / seconds:.0f} a second")
+    if unreadable:
+        raise UserError(f"{unreadable} of {count} photos could not be read")
+
+
+def _bulk(
+    classifier: "Classifier", photos: Iterable[Path], work: Path, format: str, engine: str, address: str | None
+) -> None:
+    from protoreplay.photos import bulk, model_file
+
+    files = list(photos)
+    run = bulk.answer_on_ray(address) if engine == "ray" else bulk.answer_in_this_process
+    content = model_file.model_to_bytes(classifier.model)
+    with _photos_done(len(files)) as (_, tell):
+        for line in bulk.answer_all(content, classifier.encoder.name, files, work, format, run, tell):
+            _print(line)
+
+
+def _print_report(report: "TeachingReport") -> None:
+    for error in report.errors:
+        _to_stderr(f"{error.name}: {error.error}")
+    for warning in report.warnings:
+        _to_stderr(f"warning: {warning}")
+    for name, count in report.learned.items():
+        again = report.known[name]
+        _print(f"{name}: {count} photos learned" + (f", {again} were known" if again else ""))
+
+
+def _print(line: str) -> None:
+    # A file's name may be bytes that are no text.
+    print(line.encode("utf-8", "backslashreplace").decode(), flush=True)
+
+
+def _to_stderr(line: str) -> None:
+    print(line.encode("utf-8", "backslashreplace").decode(), file=sys.stderr, flush=True)

@@ -1,0 +1,141 @@
+"""The commands that do runs: one, many, and many to choose settings by."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from protoreplay.cli.options import (
+    Address,
+    CpusPerRun,
+    Device,
+    EngineName,
+    EvalOn,
+    GpusPerRun,
+    Jobs,
+    KeepPrototypes,
+    Log,
+    MethodNames,
+    OneMethod,
+    Overrides,
+    ProtocolName,
+    method_names,
+    parse_pairs,
+    pick_engine,
+    pick_evaluation,
+    pick_log,
+    runs_folder,
+    split_values,
+)
+from protoreplay.cli.printing import end_with_failures, print_columns, print_table
+
+research_app = typer.Typer()
+
+
+@research_app.command("run")
+def run_command(
+    protocol: ProtocolName,
+    method: OneMethod = "vpr",
+    seed: Annotated[int, typer.Option(help="Fixes the draw of images and all that is random.")] = 0,
+    overrides: Overrides = None,
+    evaluation: EvalOn = "test",
+    device: Device = "cpu",
+    log: Log = None,
+    keep_prototypes: KeepPrototypes = False,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="The run's folder.", show_default="runs/PROTOCOL/METHOD/seed-N"),
+    ] = None,
+) -> None:
+    """Teach one method one stream of tasks, testing after each; the same command continues an interrupted run."""
+    from protoreplay.experiments.grid_queue import run_path
+    from protoreplay.experiments.run import execute
+    from protoreplay.experiments.run_progress import for_this_terminal
+    from protoreplay.experiments.spec import resolve
+    from protoreplay.metrics.accuracy import average_accuracy, final_accuracy
+
+    spec = resolve(protocol, method, seed, parse_pairs(overrides), pick_evaluation(evaluation), device, keep_prototypes)
+    path = out or run_path(runs_folder(protocol), spec)
+    with for_this_terminal() as board:
+        counts = execute(spec, path, board.run(), pick_log(log))
+    reached = f"avg {average_accuracy(counts):.1%}, final {final_accuracy(counts):.1%}"
+    print(f"{spec.variant} on {protocol}, seed {seed}: {reached}  ({path})")
+
+
+@research_app.command("bench")
+def bench_command(
+    protocol: ProtocolName,
+    methods: MethodNames = "all",
+    seeds: Annotated[int, typer.Option(min=1, help="Number of seeds, from 0; on validation images from 1000.")] = 3,
+    overrides: Overrides = None,
+    vary: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KEY=A,B", help="A setting with each of several values; may be given often."),
+    ] = None,
+    evaluation: EvalOn = "test",
+    device: Device = "cpu",
+    jobs: Jobs = 1,
+    engine: EngineName = "local",
+    address: Address = None,
+    cpus_per_run: CpusPerRun = 1.0,
+    gpus_per_run: GpusPerRun = 0.0,
+    log: Log = None,
+    keep_prototypes: KeepPrototypes = False,
+    out: Annotated[Path | None, typer.Option(help="The folder for all runs.", show_default="runs/PROTOCOL")] = None,
+) -> None:
+    """Run methods with seeds and settings and print the table; finished runs are not done again, failed ones are."""
+    from protoreplay.experiments.grid import RunsFailedError, execute_grid
+    from protoreplay.experiments.run_progress import for_this_terminal
+    from protoreplay.experiments.spec import first_seeds, resolve_grid
+
+    chosen = pick_evaluation(evaluation)
+    varied = {key: split_values(key, value) for key, value in parse_pairs(vary, "--vary", "KEY=A,B").items()}
+    names, numbers = method_names(methods), first_seeds(seeds, chosen)
+    specs = resolve_grid(protocol, names, numbers, parse_pairs(overrides), chosen, varied, device, keep_prototypes)
+    does = pick_engine(engine, jobs, device, address, cpus_per_run, gpus_per_run)
+    root = out or runs_folder(protocol)
+    try:
+        with for_this_terminal() as board:
+            execute_grid(specs, root, board, does, pick_log(log))
+    except RunsFailedError as error:
+        if len(error.failures) < len(specs):
+            _print_results(root)
+        end_with_failures(error)
+    _print_results(root)
+
+
+def _print_results(root: Path) -> None:
+    from protoreplay.analysis.results import collect
+    from protoreplay.report.method_tables import results_table
+
+    groups, unfinished = collect(root)
+    print_table(results_table(groups), unfinished)
+
+
+@research_app.command("tune")
+def tune_command(
+    protocol: ProtocolName,
+    method: OneMethod,
+    seeds: Annotated[int, typer.Option(min=1, help="Number of validation streams, from seed 1000.")] = 3,
+    overrides: Overrides = None,
+    store: Annotated[Path | None, typer.Option(help="Add what is found to this JSON file of tuned settings.")] = None,
+    jobs: Jobs = 1,
+    out: Annotated[Path | None, typer.Option(help="Folder of the trials.", show_default="runs/tune/PROTOCOL")] = None,
+) -> None:
+    """Choose a method's settings on validation images from the training data of the first two tasks."""
+    from protoreplay.experiments.grid import RunsFailedError
+    from protoreplay.experiments.run_progress import for_this_terminal
+    from protoreplay.experiments.tune import add_to, tune
+
+    settings = parse_pairs(overrides)
+    root = out or runs_folder(protocol, "tune")
+    try:
+        with for_this_terminal() as board:
+            trials = tune(protocol, method, seeds, root, settings, board, pick_engine("local", jobs))
+    except RunsFailedError as error:
+        end_with_failures(error)
+    words = [" ".join(f"{key}={value}" for key, value in trial.settings.items()) for trial in trials]
+    scores = [f"{100 * trial.accuracy:.1f}" for trial in trials]
+    print_columns([("validation avg %", "settings"), *zip(scores, words, strict=True)])
+    if store:
+        add_to(store, protocol, method, trials, seeds, settings)

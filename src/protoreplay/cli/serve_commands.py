@@ -1,0 +1,63 @@
+"""The command that serves the page."""
+
+from typing import Annotated
+
+import typer
+
+from protoreplay.cli.photo_commands import EncoderName, ModelFile, Unknown, open_classifier
+from protoreplay.core.errors import UserError
+
+serve_app = typer.Typer()
+
+NEW_KEEP = 8
+"""Thumbnails of a class that a new model keeps: a page without pictures would be hard to read."""
+
+
+@serve_app.command("serve")
+def serve_model(
+    path: ModelFile,
+    host: Annotated[str, typer.Option(help="Another than this machine's own needs a token.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")] = 8000,
+    token: Annotated[
+        str | None,
+        typer.Option(
+            envvar="PROTOREPLAY_TOKEN",
+            help="Asked of whoever opens the page.  [default: none on this machine's own address, else a new one]",
+            show_default=False,
+        ),
+    ] = None,
+    encoder: EncoderName = None,
+    unknown: Unknown = None,
+    keep: Annotated[
+        int | None,
+        typer.Option(
+            help=f"Thumbnails to keep of each class.  [default: the model's; {NEW_KEEP} for a new one]",
+            min=0,
+            max=1000,
+            show_default=False,
+        ),
+    ] = None,
+) -> None:
+    """Open a page in which the model is taught and asked. MODEL is made if it is not there."""
+    try:
+        import uvicorn
+
+        from protoreplay.photos.serve import app, listening
+    except ModuleNotFoundError as error:
+        raise UserError(f"`serve` needs {error.name}: pip install 'protoreplay[serve]'") from None
+    from protoreplay.photos import model_file
+    from protoreplay.photos.serve.served_model import ServedModel
+
+    model_file.check_place(path)
+    is_new = not path.exists()
+    classifier = open_classifier(path, encoder, cache=False)
+    classifier.configure(unknown, NEW_KEEP if is_new and keep is None else keep)
+    if is_new:
+        with model_file.model_lock(path, print):
+            classifier.save(path)
+    token = listening.checked_token(host, token)
+    with listening.listening_socket(host, port) as socket:
+        print(f"{path}: {listening.page_address(host, socket, token)}  (Ctrl-C stops)", flush=True)
+        application = app.create_app(ServedModel(path, classifier.encoder, classifier.model), host, token)
+        config = uvicorn.Config(application, log_level="warning", server_header=False, proxy_headers=False)
+        uvicorn.Server(config).run(sockets=[socket])

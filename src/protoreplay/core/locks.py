@@ -1,0 +1,20 @@
+"""Locks between processes; that of a killed process is free."""
+
+import contextlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import filelock
+
+
+@contextlib.contextmanager
+def held_lock(path: Path, say: Callable[[str], None], busy: str) -> Iterator[None]:
+    """Hold the lock file at `path`; where another process holds it, say `busy` and wait."""
+    lock = filelock.FileLock(path)
+    try:
+        held = lock.acquire(timeout=0)
+    except filelock.Timeout:
+        say(f"{busy}: waiting for it")
+        held = lock.acquire()
+    with held:
+        yield

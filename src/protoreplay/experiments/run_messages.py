@@ -1,0 +1,84 @@
+"""What a process that does a run tells the one that shows its progress: small values, which `tell` passes on."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from protoreplay.experiments.run_progress import RunProgress
+
+SECONDS_BETWEEN_STEPS = 0.1
+
+
+@dataclass(frozen=True)
+class RunBegan:
+    """As `RunProgress.begin`."""
+
+    name: str
+    tasks: int
+    done: int
+
+
+@dataclass(frozen=True)
+class StepDone:
+    """As `RunProgress.step`."""
+
+    position: int
+    step: int
+    steps: int
+    loss: float
+
+
+@dataclass(frozen=True)
+class TaskDone:
+    """As `RunProgress.task`."""
+
+    position: int
+    accuracy: float
+    seconds: float
+
+
+@dataclass(frozen=True)
+class RunEnded:
+    """As `RunProgress.end`."""
+
+
+RunMessage = RunBegan | StepDone | TaskDone | RunEnded
+
+
+def tell(progress: RunProgress, message: RunMessage) -> None:
+    """Tell a view what a message of another process says."""
+    match message:
+        case RunBegan(name, tasks, done):
+            progress.begin(name, tasks, done)
+        case StepDone(position, step, steps, loss):
+            progress.step(position, step, steps, loss)
+        case TaskDone(position, accuracy, seconds):
+            progress.task(position, accuracy, seconds)
+        case RunEnded():
+            progress.end()
+
+
+class RunProgressSender(RunProgress):
+    """Sends what it is told to another process; of training steps only some, there may be thousands a second."""
+
+    def __init__(self, send: Callable[[RunMessage], None]) -> None:
+        self._send, self._sent_step = send, 0.0
+
+    def begin(self, name: str, tasks: int, done: int) -> None:
+        """Send it."""
+        self._send(RunBegan(name, tasks, done))
+
+    def step(self, position: int, step: int, steps: int, loss: float) -> None:
+        """Send it, if the last one was a while ago."""
+        now = time.monotonic()
+        if now - self._sent_step >= SECONDS_BETWEEN_STEPS:
+            self._sent_step = now
+            self._send(StepDone(position, step, steps, loss))
+
+    def task(self, position: int, accuracy: float, seconds: float) -> None:
+        """Send it."""
+        self._send(TaskDone(position, accuracy, seconds))
+
+    def end(self) -> None:
+        """Send it."""
+        self._send(RunEnded())

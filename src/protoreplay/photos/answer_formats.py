@@ -1,0 +1,53 @@
+"""Answers as text, CSV or JSON lines, one at a time."""
+
+import csv
+import io
+import json
+from collections.abc import Callable
+
+from protoreplay.photos.answers import Answer
+
+COLUMNS = ("photo", "label", "probability", "nearest", "familiarity", "error")
+
+
+def answer_as_text(answer: Answer) -> str:
+    """`photo: class 93 %`."""
+    if answer.error:
+        return f"{answer.photo}: {answer.error}"
+    best = answer.choices[0]
+    nearest = f"{best.label} {best.probability:.0%}"
+    return f"{answer.photo}: {nearest if answer.label is not None else f'I do not know (nearest: {nearest})'}"
+
+
+def answer_as_csv(answer: Answer) -> str:
+    """The values of `COLUMNS`; `label` is empty for "I don't know", `nearest` is not."""
+    best = answer.choices[0] if answer.choices else None
+    line = io.StringIO()
+    values = (f"{best.probability:.4f}", best.label, f"{answer.familiarity:.5g}") if best else ("", "", "")
+    csv.writer(line, lineterminator="").writerow([answer.photo, answer.label or "", *values, answer.error])
+    return line.getvalue()
+
+
+def answer_as_json(answer: Answer) -> str:
+    """All that an answer holds; `label` is null for "I don't know"."""
+    if answer.error:
+        return json.dumps({"photo": answer.photo, "error": answer.error})
+    choices = [
+        {"label": choice.label, "probability": round(choice.probability, 6), "distance": _short(choice.distance)}
+        for choice in answer.choices
+    ]
+    about = {"photo": answer.photo, "label": answer.label, "familiarity": _short(answer.familiarity)}
+    return json.dumps({**about, "choices": choices}, ensure_ascii=False)
+
+
+def _short(number: float) -> float:
+    """To five digits: the rest is noise."""
+    return float(f"{number:.5g}")
+
+
+ANSWER_FORMATS: dict[str, Callable[[Answer], str]] = {
+    "text": answer_as_text,
+    "csv": answer_as_csv,
+    "json": answer_as_json,
+}
+ANSWER_HEADERS = {"csv": ",".join(COLUMNS)}

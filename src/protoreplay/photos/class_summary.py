@@ -1,0 +1,112 @@
+"""What a model holds, class by class, for a person to read."""
+
+import math
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from protoreplay.core.columns import align_columns
+from protoreplay.photos import advice
+from protoreplay.photos.photo_model import ModelEvent, PhotoModel
+from protoreplay.prototypes.prototype_head import dimension_weights, shared_scatter
+
+
+@dataclass(frozen=True)
+class ClassSummary:
+    """One class.
+
+    Attributes:
+        name: of the class.
+        photos: seen.
+        kept: bytes, item by item.
+        first: when it was learned first, in seconds since 1970; 0 where the history does not say.
+        last: when last.
+        spread: distance of its photos from their mean, 1 for the mean over all classes; 0 for one photo.
+        confused: the classes it is likeliest to be taken for, with the expected share, worst first.
+    """
+
+    name: str
+    photos: int
+    kept: dict[str, int]
+    first: float
+    last: float
+    spread: float
+    confused: tuple[tuple[str, float], ...]
+
+
+def summarise_classes(model: PhotoModel, most: int = 2) -> list[ClassSummary]:
+    """One summary a class, in the order of names, with the `most` classes it is likeliest to be taken for."""
+    if not model.classes:
+        return []
+    names = model.head.names
+    members = [model.classes[name].sums for name in names]
+    scatter, freedom = shared_scatter(members)
+    weight = dimension_weights(scatter, freedom)
+    typical = float(scatter @ weight) / max(freedom, 1) or 1.0
+    overlap = advice.expected_confusions(model)
+    times: dict[str, list[float]] = {name: [] for name in names}
+    for event in model.history:
+        for name in event["classes"]:
+            if name in times and event["action"] in ("learn", "merge"):
+                times[name].append(float(event["time"]))
+    found = []
+    for row, (name, member) in enumerate(zip(names, members, strict=True)):
+        own = float(member.scatter @ weight) / (member.count - 1) if member.count > 1 else 0.0
+        worst = [int(k) for k in np.argsort(-overlap[row], kind="stable")[:most] if k != row]
+        confused = tuple((names[k], float(overlap[row, k])) for k in worst)
+        when = times[name] or [0.0]
+        found.append(
+            ClassSummary(
+                name,
+                member.count,
+                model.classes[name].stored_bytes(),
+                min(when),
+                max(when),
+                math.sqrt(own / typical),
+                confused,
+            )
+        )
+    return found
+
+
+def summary_lines(model: PhotoModel) -> Iterator[str]:
+    """As a table, with what is true of the whole model above it."""
+    found = summarise_classes(model)
+    total = sum(sum(summary.kept.values()) for summary in found)
+    yield f"encoder {model.encoder}, fingerprint {model.fingerprint[:16]}"
+    yield (
+        f"{len(found)} classes, {sum(summary.photos for summary in found)} photos seen, {total:,} bytes kept, "
+        f"{sum(summary.kept['thumbnails'] for summary in found):,} of them thumbnails ({model.keep} a class at most)"
+    )
+    if found:
+        yield _refusals(model)
+    rows = [("class", "photos", "bytes kept", "learned", "spread", "likely confused with")]
+    for summary in found:
+        confused = ", ".join(f"{name} {share:.0%}" for name, share in summary.confused if share >= 0.01)
+        spread = f"{summary.spread:.2f}" if summary.spread else "-"
+        learned = _day(summary.first) + (
+            "" if _day(summary.first) == _day(summary.last) else f" to {_day(summary.last)}"
+        )
+        rows.append((summary.name, str(summary.photos), f"{sum(summary.kept.values()):,}", learned, spread, confused))
+    yield from align_columns(rows)
+
+
+def event_line(event: ModelEvent) -> str:
+    """An event of a model's history in one line: when, what, and with which classes."""
+    classes = ", ".join(f"{name} ({count})" for name, count in event["classes"].items())
+    moment = time.strftime("%Y-%m-%d %H:%M", time.localtime(event["time"]))
+    return f"{moment}  {event['action']}  {classes or 'a class that is gone'}"
+
+
+def _refusals(model: PhotoModel) -> str:
+    if not model.unknown:
+        return "never says 'I do not know'"
+    if not model.head.calibration.familiar_std:
+        return "cannot say 'I do not know' yet: teach three photos, two of one class at least"
+    return f"says 'I do not know' to about {model.unknown:.1%} of photos of these classes, and to what is stranger"
+
+
+def _day(seconds: float) -> str:
+    return time.strftime("%Y-%m-%d", time.localtime(seconds)) if seconds else "?"

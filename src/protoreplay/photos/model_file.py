@@ -1,0 +1,155 @@
+"""The model's file: safetensors, with a JSON object that says what is in it and how to know that it is whole.
+
+`head -c 2000 MODEL` shows the names, counts, encoder and history. Arrays of all classes are stacked in the order of
+names; those of different lengths have the position of each class's end beside them.
+"""
+
+import contextlib
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import safetensors
+import safetensors.numpy
+
+from protoreplay.core.errors import UserError
+from protoreplay.core.files import write_whole
+from protoreplay.core.locks import held_lock
+from protoreplay.photos.photo_class import PhotoClass
+from protoreplay.photos.photo_model import PhotoModel
+from protoreplay.prototypes.prototype_head import HeadCalibration
+from protoreplay.prototypes.sums import ClassSums
+
+FORMAT = 1
+"""Raised when older programs could no longer read what is written. What a file of an older one lacks has a default."""
+
+Arrays = dict[str, npt.NDArray[Any]]
+
+
+def write_model(model: PhotoModel, path: Path) -> None:
+    """Replace the file by this model, whole or not at all."""
+    write_whole(path, model_to_bytes(model))
+
+
+def model_to_bytes(model: PhotoModel) -> bytes:
+    """The file's bytes; the same model gives the same."""
+    model = model.calibrated()
+    arrays = _arrays(model)
+    about = {
+        "format": FORMAT,
+        "encoder": {"name": model.encoder, "fingerprint": model.fingerprint, "width": model.width},
+        "unknown": model.unknown,
+        "keep": model.keep,
+        "classes": {name: model.classes[name].count for name in sorted(model.classes)},
+        "calibration": model.calibration and model.calibration._asdict(),
+        "history": model.history,
+        "sha256": {key: _digest(array) for key, array in sorted(arrays.items())},
+    }
+    text = json.dumps(about, ensure_ascii=False)
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    # One entry, because safetensors writes several in any order.
+    return safetensors.numpy.save(arrays, {"protoreplay": f"{digest} {text}"})
+
+
+def read_model(path: Path) -> PhotoModel:
+    """The model of a file; a `UserError` of one line for what is not there, not ours, damaged, or too new."""
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        raise UserError(f"{path} does not exist: `protoreplay learn {path} FOLDER` makes it") from None
+    except IsADirectoryError:
+        raise UserError(f"{path} is a folder: give the model's file") from None
+    return model_from_bytes(content, str(path))
+
+
+def model_from_bytes(content: bytes, name: str) -> PhotoModel:
+    """The model of a file's bytes; `name` is for messages."""
+    try:
+        arrays = safetensors.numpy.load(content)
+        length = int.from_bytes(content[:8], "little")
+        entry = json.loads(content[8 : 8 + length])["__metadata__"]["protoreplay"]
+    except (safetensors.SafetensorError, ValueError, KeyError, TypeError):
+        raise UserError(f"{name} is not a model of protoreplay's, or only a part of one") from None
+    try:
+        digest, _, text = entry.partition(" ")
+        if hashlib.sha256(text.encode()).hexdigest() != digest:
+            raise ValueError("its description")
+        about = json.loads(text)
+        if about["format"] > FORMAT:
+            raise UserError(f"{name} was written by a newer protoreplay (format {about['format']}): upgrade to open it")
+        for key in sorted({*arrays, *about["sha256"]}):
+            if key not in arrays or _digest(arrays[key]) != about["sha256"].get(key):
+                raise ValueError(key)
+        return _model(about, arrays)
+    except (KeyError, TypeError, ValueError, IndexError) as error:
+        raise UserError(f"{name} is damaged ({error}): use a copy of it") from None
+
+
+def check_place(path: Path) -> None:
+    """A `UserError` if a file cannot be made there."""
+    if not path.parent.is_dir():
+        raise UserError(f"{path.parent} is not a folder: make it first")
+
+
+@contextlib.contextmanager
+def model_lock(path: Path, say: Callable[[str], None]) -> Iterator[None]:
+    """Hold a model's file against other processes that change it; readers need no lock."""
+    check_place(path)
+    with held_lock(path.with_name(f".{path.name}.lock"), say, f"another process is changing {path}"):
+        yield
+
+
+def _arrays(model: PhotoModel) -> Arrays:
+    members = [model.classes[name] for name in sorted(model.classes)]
+    sums = [member.sums for member in members]
+    pictures = [(key, member.thumbnails[key]) for member in members for key in sorted(member.thumbnails)]
+    empty = np.zeros((0, model.width))
+
+    def ends(lengths: list[int]) -> npt.NDArray[np.int64]:
+        return np.cumsum(np.array(lengths, np.int64), dtype=np.int64)
+
+    return {
+        "total": np.stack([s.total for s in sums]) if members else empty,
+        "squares": np.stack([s.squares for s in sums]) if members else empty,
+        "seen": np.concatenate([m.seen for m in members] or [np.zeros(0, np.uint64)]),
+        "sample": np.concatenate([s.sample for s in sums] or [empty.astype(np.float16)]),
+        "sample_keys": np.concatenate([s.sample_keys for s in sums] or [np.zeros(0, np.uint64)]),
+        "sample_ends": ends([len(s.sample) for s in sums]),
+        "thumbnails": np.frombuffer(b"".join(picture for _, picture in pictures), np.uint8),
+        "thumbnail_ends": ends([len(picture) for _, picture in pictures]),
+        "thumbnail_keys": np.array([key for key, _ in pictures], np.uint64),
+        "thumbnail_owner_ends": ends([len(m.thumbnails) for m in members]),
+    }
+
+
+def _model(about: Mapping[str, Any], arrays: Arrays) -> PhotoModel:
+    counts: dict[str, int] = about["classes"]
+    seen = np.split(arrays["seen"], np.cumsum(list(counts.values()), dtype=np.int64)[:-1])
+    samples, sample_keys = (np.split(arrays[key], arrays["sample_ends"][:-1]) for key in ("sample", "sample_keys"))
+    pictures = np.split(arrays["thumbnails"], arrays["thumbnail_ends"][:-1])
+    owned = np.split(np.arange(len(arrays["thumbnail_keys"])), arrays["thumbnail_owner_ends"][:-1])
+    classes = {}
+    for row, (name, count) in enumerate(counts.items()):
+        thumbnails = {int(arrays["thumbnail_keys"][i]): pictures[i].tobytes() for i in owned[row]}
+        total, squares = arrays["total"][row], arrays["squares"][row]
+        sums = ClassSums(count, total, squares, sample_keys[row], samples[row])
+        classes[name] = PhotoClass(sums, seen[row], thumbnails)
+    calibration = about.get("calibration")
+    return PhotoModel(
+        about["encoder"]["name"],
+        about["encoder"]["fingerprint"],
+        about["encoder"]["width"],
+        about.get("unknown", 0.05),
+        about.get("keep", 0),
+        classes,
+        tuple(about.get("history", ())),
+        HeadCalibration(**calibration) if calibration else None,
+    )
+
+
+def _digest(array: npt.NDArray[Any]) -> str:
+    return hashlib.sha256(np.ascontiguousarray(array).data).hexdigest()

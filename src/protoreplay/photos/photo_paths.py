@@ -1,0 +1,55 @@
+"""Which photos are meant: folders of classes to learn, files and folders to ask about."""
+
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from protoreplay.core.errors import UserError
+from protoreplay.core.files import visible_entries
+
+
+def photos_by_class(folder: Path, name: str | None = None) -> dict[str, list[Path]]:
+    """Photos by class: of the sub-folders, or, with a `name`, of the folder itself. Hidden files are passed over."""
+    if not folder.is_dir():
+        raise UserError(f"{folder} is not a folder: give one with a sub-folder of photos per class")
+    if name is not None:
+        return {name: _filled(folder)}
+    folders = [entry for entry in visible_entries(folder) if entry.is_dir()]
+    if not folders:
+        raise UserError(
+            f"{folder} has no sub-folders: put the photos of each class into one of its own, "
+            "or give the name of the only class with --class"
+        )
+    return {entry.name: _filled(entry) for entry in folders}
+
+
+def walk_photos(paths: Iterable[Path]) -> Iterator[Path]:
+    """Files as they are given; of folders, all files in them and below, in the order of names."""
+    for path in paths:
+        if path.is_dir():
+            yield from walk_photos(visible_entries(path))
+        else:
+            yield path
+
+
+def paths_in_list(path: Path) -> Iterator[Path]:
+    """The paths in a file, one a line; of `-`, on standard input. Empty lines are passed over."""
+    if str(path) == "-":
+        yield from _lines(sys.stdin)
+        return
+    try:
+        with path.open(encoding="utf-8", errors="surrogateescape") as file:
+            yield from _lines(file)
+    except OSError as error:
+        raise UserError(f"{path}: {error.strerror}: give a file with one path a line") from None
+
+
+def _lines(file: Iterable[str]) -> Iterator[Path]:
+    return (Path(line.rstrip("\r\n")) for line in file if line.strip())
+
+
+def _filled(folder: Path) -> list[Path]:
+    files = [entry for entry in visible_entries(folder) if not entry.is_dir()]
+    if not files:
+        raise UserError(f"{folder} has no photos: put some in or remove it")
+    return files

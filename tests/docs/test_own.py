@@ -1,0 +1,67 @@
+"""docs/examples/own.py: a method, an encoder and a dataset of a stranger's go through every command unchanged."""
+
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+from protoreplay import cli
+from protoreplay.testing import check_method
+from tests.experiments.grids import Bench, kill_group, results
+
+OWN = Path(__file__).parents[2] / "docs" / "examples" / "own.py"
+TRAINED = ["vpr-paper", "ewc", "mas", "icarl", "replay"]
+QUICK = ["--set", "tasks=3", "--set", "epochs=3", "--set", "samples=3", "--set", "dim=16", "--set", "shots=6"]
+GRID = ["split:own.py:waves", "--methods", ",".join(["own.py:FeCAM", *TRAINED]), "--seeds", "1"]
+GRID += ["--set", "encoder=own.py:SmallResNet", *QUICK]
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """Where the stranger works: nothing but the file, named by a relative path."""
+    shutil.copy(OWN, tmp_path)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def command(monkeypatch, *words):
+    monkeypatch.setattr(sys, "argv", ["protoreplay", *words])
+    with pytest.raises(SystemExit) as stop:
+        cli.main()
+    assert not stop.value.code, words
+
+
+def test_the_method_passes_the_battery():
+    check_method(f"{OWN}:FeCAM")
+
+
+def test_every_command_takes_it_and_every_engine_gives_the_same(folder, monkeypatch, capsys):
+    pytest.importorskip("ray", reason="the package ray is not installed")
+    command(monkeypatch, "bench", *GRID, "--out", "one")
+    for way, options in {"workers": ["--jobs", "2"], "ray": ["--engine", "ray", "--jobs", "2"]}.items():
+        command(monkeypatch, "bench", *GRID, "--out", way, *options)
+        assert results(folder / way) == results(folder / "one"), way
+    capsys.readouterr()
+    command(monkeypatch, "table", "one", "--format", "json")
+    table = capsys.readouterr().out
+    assert "FeCAM" in table
+    assert "NaN" not in table
+    command(monkeypatch, "report", "one", "-o", "report.html")
+    assert "FeCAM" in (folder / "report.html").read_text()
+    command(
+        monkeypatch, "tune", "split:own.py:waves", "--method", "own.py:FeCAM", "--seeds", "1", "--set", "shots=4",
+        "--set", "encoder=own.py:SmallResNet", "--out", "tuned",
+    )  # fmt: skip
+    assert "shrink=" in capsys.readouterr().out
+
+
+def test_killed_the_same_command_continues(folder):
+    whole = Bench(folder / "whole", *GRID)
+    whole.start().communicate()
+    bench = Bench(folder / "killed", *GRID, "--jobs", "2")
+    process = bench.start()
+    bench.wait_for_tasks(2, process)
+    kill_group(process)
+    bench.start().communicate()
+    assert results(bench.root) == results(whole.root)

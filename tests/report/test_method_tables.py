@@ -1,0 +1,147 @@
+import csv
+import io
+import json
+
+import pytest
+
+from protoreplay.analysis.results import METRICS, collect
+from protoreplay.core.errors import UserError
+from protoreplay.report import formats, method_tables
+from protoreplay.report.formats import Cell, Table
+from tests.report.fakes import fake_run, many_runs
+
+
+def test_lines_are_hand_computed_means(runs):
+    good, bad = method_tables.results_table(collect(runs)[0]).records
+    assert (good["method"], good["seeds"], good["avg"], good["avg_std"], good["final"]) == ("good", 3, 85, 10, 80)
+    assert good["avg_sem"] == pytest.approx(10 / 3**0.5, abs=1e-3)
+    assert (good["avg_low"], good["avg_high"]) == (75, 95)
+    assert (good["forgetting"], good["backward_transfer"], good["performance_drop"]) == (10, -10, 10)
+    assert (good["seconds"], good["kept_numbers"], good["kept_bytes"]) == (1.5, 15, 45)
+    assert bad["method"] == "bad"
+
+
+def test_one_seed_has_no_deviation_and_no_marks(tmp_path):
+    fake_run(tmp_path / "a", "only", 0, [70])
+    fake_run(tmp_path / "b", "other", 0, [60])
+    made = method_tables.results_table(collect(tmp_path)[0])
+    assert json.loads(formats.table_as_json(made))[0]["avg_std"] is None
+    assert formats.table_as_text(made).splitlines()[2].split()[:3] == ["only", "1", "70.0"]
+    assert made.note == ""
+
+
+def test_marks_are_against_the_best_or_the_chosen(runs):
+    groups, _ = collect(runs)
+    best = method_tables.results_table(groups)
+    assert [[cell.mark for cell in line[2:4]] for line in best.body] == [[False, False], [True, True]]
+    assert "differs from good, the best avg," in best.note
+    assert best.records[1]["avg_p"] < 0.05
+    assert (best.records[0]["avg_p"], best.records[0]["p_against"]) == (None, "good")
+    chosen = method_tables.results_table(groups, against="bad")
+    assert [[cell.mark for cell in line[2:4]] for line in chosen.body] == [[True, True], [False, False]]
+    with pytest.raises(UserError, match="unknown method 'god' in this folder \\(did you mean good\\?\\)"):
+        method_tables.results_table(groups, against="god")
+
+
+def test_more_methods_make_it_harder_to_be_marked(tmp_path):
+    many_runs(tmp_path, 2)
+    few = method_tables.results_table(collect(tmp_path)[0]).records[1]["avg_p"]
+    many_runs(tmp_path / "more", 9)
+    many = {record["method"]: record for record in method_tables.results_table(collect(tmp_path / "more")[0]).records}
+    assert many["method-1"]["avg_p"] > few
+
+
+def test_columns_and_spread_are_chosen(runs):
+    groups, _ = collect(runs)
+    chosen = method_tables.results_table(groups, ["final", "backward_transfer"], "ci")
+    assert chosen.header == ["method", "seeds", "final %", "backward transfer"]
+    assert [cell.text for cell in chosen.body[0]] == ["good", "3", "80.0 [70.0, 90.0]", "-10.0 [-10.0, -10.0]"]
+    assert [key for key in chosen.records[0] if key in METRICS] == ["final", "backward_transfer"]
+    assert method_tables.results_table(groups, ["avg"], "sem").body[0][2].text == "85.0 ± 5.8"
+    for mistake in (["fnal"], ["avg", ""]):
+        with pytest.raises(UserError, match="unknown column"):
+            method_tables.results_table(groups, mistake)
+    with pytest.raises(UserError, match="unknown spread 'range'"):
+        method_tables.results_table(groups, spread="range")
+
+
+def test_several_protocols_get_a_column(runs):
+    fake_run(runs / "other", "good", 0, [90, 80], protocol="permuted-digits")
+    made = method_tables.results_table(collect(runs)[0])
+    assert formats.table_as_text(made).startswith("protocol ")
+    assert "the best avg of its protocol" in made.note
+
+
+def test_paired_differences_by_hand(runs):
+    made = method_tables.differences_table(collect(runs)[0], ["good", "bad"], ["avg"])
+    (record,) = made.records
+    # Averages 75, 85, 95 against 30, 41, 52: differences 45, 44, 43.
+    assert (record["seeds"], record["difference"]) == (3, 44)
+    assert record["low"] == pytest.approx(44 - 4.302653 / 3**0.5, abs=1e-3)
+    assert record["p"] == record["p_holm"] < 0.001
+    assert made.body[0][-1].mark
+
+
+def test_all_pairs_are_one_family(tmp_path):
+    many_runs(tmp_path, 3)
+    records = method_tables.differences_table(
+        collect(tmp_path)[0], ["method-0", "method-1", "method-2"], ["avg", "final"]
+    ).records
+    pairs = [(r["first"][-1], r["second"][-1], r["metric"]) for r in records]
+    assert pairs == [(a, b, m) for a, b in ("01", "02", "12") for m in ("avg", "final")]
+    smallest = min(records, key=lambda record: record["p"])
+    assert smallest["p_holm"] == pytest.approx(min(1, 6 * smallest["p"]), rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        (["good"], "--compare good: give at least two methods"),
+        (["good", "good"], "give at least two methods"),
+        (["good", "ugly"], "unknown method 'ugly' in this folder"),
+        (["good", "lonely"], "they share no seed"),
+    ],
+)
+def test_mistakes_in_a_comparison(runs, labels, message):
+    fake_run(runs / "lonely", "lonely", 9, [60, 50])
+    with pytest.raises(UserError, match=message):
+        method_tables.differences_table(collect(runs)[0], labels)
+
+
+def test_only_accuracies_are_compared(runs):
+    with pytest.raises(UserError, match="unknown column 'seconds'"):
+        method_tables.differences_table(collect(runs)[0], ["good", "bad"], ["seconds"])
+
+
+def test_formats_agree(runs):
+    made = method_tables.results_table(collect(runs)[0])
+    parsed = json.loads(formats.table_as_json(made))
+    lines = list(csv.DictReader(io.StringIO(formats.table_as_csv(made))))
+    assert [line["avg"] for line in lines] == [str(record["avg"]) for record in parsed]
+    assert all(line.keys() == record.keys() for line, record in zip(lines, parsed))
+    text, markdown = formats.table_as_text(made).splitlines(), formats.table_as_markdown(made).splitlines()
+    assert text[:1] + text[2:4] == [line.rstrip() for line in text[:1] + text[2:4]]
+    assert [line.split()[0] for line in text[2:4]] == ["good", "bad"]
+    assert markdown[2].startswith("| **good** | 3 | **85.0 ± 10.0** |")
+    assert markdown[3].startswith(r"| bad | 3 | 41.0 ± 11.0 \* |")
+    assert len({line.count("|") for line in markdown[:4]}) == 1
+
+
+def test_long_names_wrap_and_leave_the_columns_aligned():
+    name = "vpr-paper replay_order=latest-only recall=variance samples=100 weighted=False"
+    body = [[Cell(name), Cell("1.0", mark=True)], [Cell("sgd"), Cell("22.0")]]
+    lines = formats.table_as_text(Table(["method", "avg %"], body, 1)).splitlines()
+    assert max(map(len, lines)) <= formats.WIDEST + 10
+    assert lines[2].endswith("   1.0 *")
+    assert lines[3].strip() in name
+    assert lines[-1].index("22.0") == lines[2].index(" 1.0")
+
+
+def test_latex_has_nothing_that_latex_would_take_amiss():
+    body = [[Cell(r"a_b & 50% {x} #1 $ ~ ^ \\", strong=True), Cell("-1.0 ± 2.0", mark=True)], [Cell("c"), Cell("3")]]
+    lines = formats.table_as_latex(Table(["method", "avg %"], body, 1, note="p < 0.05")).splitlines()
+    assert lines[1:4] == [r"\begin{tabular}{@{}lr@{}}", r"\toprule", r"method & avg \% \\"]
+    escaped = r"a\_b \& 50\% \{x\} \#1 \$ \textasciitilde{} \textasciicircum{} \textbackslash{}\textbackslash{}"
+    assert lines[5] == rf"\textbf{{{escaped}}} & $-$1.0 $\pm$ 2.0$^{{*}}$ \\"
+    assert lines[6] == r"c & 3\phantom{$^{*}$} \\"
+    assert lines[-1] == r"\footnotesize p $<$ 0.05"

@@ -1,0 +1,94 @@
+"""What is recorded under results/, read back, and the pages with figures that the site makes of it.
+
+`tools/record.py` writes such folders: every count, the settings, the table. Pages and figures follow from these and
+are built, not kept.
+"""
+
+import csv
+import json
+import tempfile
+from collections import defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from protoreplay.analysis.ablations import ABLATIONS
+from protoreplay.analysis.results import Group, Result
+from protoreplay.experiments.run_config import RunConfig
+from protoreplay.metrics.accuracy import Count
+from protoreplay.report.ablation_page import MeasuredAblation, write_ablation_page
+from protoreplay.report.figures import FIGURES
+from protoreplay.report.results_page import write_results_page
+
+ABLATED = "ablations"
+"""The folder of the runs of `protoreplay ablate`."""
+
+
+def recorded_groups(folder: Path) -> list[Group]:
+    """The runs recorded in a folder, as they were collected from the runs themselves."""
+    configs = folder / "configs.json"
+    known: dict[str, Any] = json.loads(configs.read_text()) if configs.exists() else {}
+    counts: dict[str, dict[int, list[Count]]] = defaultdict(lambda: defaultdict(list))
+    with (folder / "counts.csv").open(newline="") as file:
+        for label, seed, *numbers in list(csv.reader(file))[1:]:
+            counts[label][int(seed)].append(Count(*map(int, numbers)))
+    found = []
+    for row in json.loads((folder / "table.json").read_text()):
+        label = row["method"]
+        config = known.get(label) or _without_settings(row)
+        kept = row["seconds"], row["kept_numbers"], row["kept_bytes"]
+        results = [
+            Result(RunConfig(**config, seed=seed, versions={}), rows, *kept) for seed, rows in counts[label].items()
+        ]
+        found.append(Group(row["protocol"], label, results))
+    return found
+
+
+def _without_settings(row: dict[str, Any]) -> dict[str, Any]:
+    """For folders of before settings were recorded: they can be shown, but not held against claims."""
+    protocol, method = ({"name": row[key], "settings": {}} for key in ("protocol", "method"))
+    return {"protocol": protocol, "method": method, "known_classes": [], "evaluation": "test"}
+
+
+def all_recorded(results: Path) -> dict[str, list[Group]]:
+    """By folder, what is recorded in it."""
+    return {path.parent.name: recorded_groups(path.parent) for path in sorted(results.glob("*/counts.csv"))}
+
+
+def page_names(folder: Path) -> list[str]:
+    """Of the pages that `recorded_pages` makes of a folder: none where no counts are recorded."""
+    if not (folder / "counts.csv").exists():
+        return []
+    return ["report.html"] + ["ablations.html"] * (folder.name == ABLATED)
+
+
+def recorded_pages(folder: Path) -> dict[str, bytes]:
+    """By name, the pages with figures of what is recorded in a folder."""
+    names = page_names(folder)
+    with tempfile.TemporaryDirectory() as place:
+        written = Path(place)
+        groups = recorded_groups(folder) if names else []
+        if "report.html" in names:
+            # The time of each run is not recorded, only their mean: it stands in the table.
+            drawings = {name: drawing for name, drawing in FIGURES.items() if name != "time"}
+            write_results_page(groups, 0, written / "report.html", drawings=drawings)
+        if "ablations.html" in names:
+            write_ablation_page(recorded_ablations(groups), written)
+        return {name: (written / name).read_bytes() for name in names}
+
+
+def recorded_ablations(groups: Sequence[Group]) -> dict[str, list[MeasuredAblation]]:
+    """By method, the full form, whose label is the bare name, and its ablations, known by their settings."""
+    found: dict[str, list[MeasuredAblation]] = {}
+    for ablation in ABLATIONS:
+        own = [group for group in groups if group.results[0].config.method.name == ablation.method]
+        full = next((group for group in own if group.label == ablation.method), None)
+        wanted = {**_settings(full), **ablation.settings} if full else None
+        group = next((group for group in own if _settings(group) == wanted), None)
+        if group and (group is not full or not ablation.name):
+            found.setdefault(ablation.method, []).append(MeasuredAblation(ablation, group))
+    return found
+
+
+def _settings(group: Group) -> dict[str, Any]:
+    return group.results[0].config.method.settings

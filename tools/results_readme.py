@@ -1,0 +1,172 @@
+"""Write results/README.md from what is recorded under results/; the site shows the same, with links to its figures.
+
+    python tools/results_readme.py
+
+Every accuracy is computed from a `counts.csv` there. A folder that has the name of a protocol holds all methods on it;
+any other is shown below with a table of its own. `tools/record.py` writes such folders.
+"""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from recorded import all_recorded, page_names
+
+from protoreplay.analysis.results import Group
+from protoreplay.core.files import write_whole
+from protoreplay.experiments.spec import resolve
+from protoreplay.methods.registry import METHODS
+from protoreplay.metrics.intervals import paired_t_test
+from protoreplay.report import formats, method_tables
+from protoreplay.report.claims_table import claims_table
+
+ROOT = Path(__file__).parent.parent
+PROTOCOLS = ("split-cifar10", "permuted-mnist", "split-mini-imagenet")
+ABSENT = "Not recorded yet"
+INTRO = """# Results
+
+This page is written by `python tools/results_readme.py`, every accuracy from a `counts.csv` in the folder that is
+linked beside it: right answers on task *j* after task *i*, for every method and seed. *avg* is the mean over the tasks
+of the accuracy on everything seen so far, *final* that after the last task, in per cent, mean ± standard deviation over
+seeds. `make results` repeats all of it (hours; it resumes), `make results-quick` a sample in about ten minutes, and
+`make docs` draws the figures, from the same counts, as part of the site.
+"""
+CLAIMS = """## What the paper claims, what we measured
+
+`vpr-paper` is the method of the paper's text, run on ten fixed images of each class; the table is that of
+`protoreplay table RUNS --claims` over the runs recorded here.
+"""
+TUNED = "Settings chosen by `protoreplay tune` on validation images of the first two tasks."
+NOTES = {
+    "permuted-mnist-full": "All images in each of ten tasks, published strengths; `l2 strength=0` is fine-tuning.",
+    "permuted-mnist-tuned": TUNED,
+    "split-cifar10-tuned": TUNED,
+    "split-cifar10-joint-layer": "The same layer with samples of prototypes replayed, and with all images stored.",
+}
+
+
+def main_table(recorded: dict[str, list[Group]]) -> list[str]:
+    """All methods on the three protocols, the best on the first one first; seeds stand in the head, or where fewer."""
+    by_label = [{group.label: group for group in recorded.get(name, [])} for name in PROTOCOLS]
+    labels = list(dict.fromkeys(label for column in by_label for label in column))
+    seeds = [max((len(group.results) for group in column.values()), default=0) for column in by_label]
+    heads = [
+        f"{name} ({f'seeds: {n}' if n else ABSENT.lower()}) avg | final"
+        for name, n in zip(PROTOCOLS, seeds, strict=True)
+    ]
+    lines = [f"| method | {' | '.join(heads)} |", "|---|" + "---:|---:|" * len(PROTOCOLS)]
+    for label in labels:
+        cells = [cell for column, n in zip(by_label, seeds, strict=True) for cell in _cells(column.get(label), n)]
+        lines.append(f"| {label} | {' | '.join(cells)} |")
+    return [*lines, ""] if labels else []
+
+
+def _cells(group: Group | None, seeds: int) -> list[str]:
+    if group is None:
+        return [formats.ABSENT] * 2
+    fewer = "" if len(group.results) == seeds else f" (seeds: {len(group.results)})"
+    return [_spread(group, "avg"), _spread(group, "final") + fewer]
+
+
+def _spread(group: Group, key: str) -> str:
+    summary = group.summaries[key]
+    return f"{summary.mean:.1f}" + (f" ± {summary.std:.1f}" if summary.std is not None else "")
+
+
+def standing(found: Sequence[Group]) -> str:
+    """Where VPR with its best preset stands among the methods that keep no more numbers than it does."""
+    ours = [group for group in found if _name(group) == "vpr"]
+    if not ours:
+        return "`vpr` is not among them."
+    best = max(ours, key=lambda group: group.summaries["avg"].mean)
+    kept = best.results[0].kept_numbers
+    rivals = [group for group in found if _name(group) != "vpr" and group.results[0].kept_numbers <= kept]
+    start = f"`{best.label}` keeps {kept:,.0f} numbers. "
+    if not rivals:
+        return f"{start}No other method keeps as few."
+    leads = sorted((_lead(best, rival), rival.label) for rival in rivals)
+    words = [f"`{label}` by {abs(points):.1f} points of avg{interval}" for (points, interval), label in leads]
+    above = [word for word, ((points, _), _) in zip(words, leads, strict=True) if points <= 0]
+    if above:
+        return f"{start}Of {len(rivals)} that keep no more, {len(above)} above it: {', '.join(above)}."
+    if len(rivals) == 1:
+        return f"{start}It stands above the one method that keeps no more, {words[0]}."
+    return f"{start}It stands above all {len(rivals)} methods that keep no more; above the nearest, {words[0]}."
+
+
+def departures(found: Sequence[Group]) -> str:
+    """Which settings are not those of the protocol and the published ones, and of which methods."""
+    methods: dict[str, list[str]] = defaultdict(list)
+    for group in found:
+        config = group.results[0].config
+        ours = config.protocol.settings | config.method.settings
+        if ours:
+            spec = resolve(group.protocol, config.method.name, 0, {})
+            usual = spec.stream_settings.model_dump() | spec.method_settings.model_dump()
+            for key, value in ours.items():
+                if usual.get(key, ...) != value:
+                    methods[f"`{key}={value}`"].append(group.label)
+    of = {key: "all" if len(labels) == len(found) else ", ".join(labels) for key, labels in methods.items()}
+    return f"Other than published: {'; '.join(f'{key} ({labels})' for key, labels in of.items())}. " if of else ""
+
+
+def absent(found: Sequence[Group]) -> str:
+    """Which methods were not run."""
+    names = [f"`{name}`" for name in METHODS if name not in {_name(group) for group in found}]
+    return f"Not run: {', '.join(names)}. " if names else ""
+
+
+def _lead(best: Group, rival: Group) -> tuple[float, str]:
+    """By how many points the first is ahead on common seeds, and the interval in words."""
+    ours, theirs = best.values["avg"], rival.values["avg"]
+    lead = paired_t_test([ours[seed] - theirs[seed] for seed in sorted(ours.keys() & theirs.keys())])
+    return lead.difference, "" if lead.low is None else f" (95 % interval {lead.low:+.1f} to {lead.high:+.1f})"
+
+
+def _name(group: Group) -> str:
+    return group.label.split()[0].partition("@")[0]
+
+
+def page(results: Path, prefix: str = "", drawn: bool = False) -> str:
+    """The whole page; `prefix` leads from it to the folders of results, where `drawn` says that there are figures."""
+    recorded = all_recorded(results)
+    links = {name: _link(name, prefix, page_names(results / name) if drawn else []) for name in recorded}
+    lines = [INTRO, *main_table(recorded)]
+    for name in PROTOCOLS:
+        found = recorded.get(name)
+        about = f"{standing(found)} {departures(found)}{absent(found)}{links[name]}" if found else f"{ABSENT}."
+        lines += [f"## {name}", "", about, ""]
+    held = claims_table([group for found in recorded.values() for group in found])
+    lines += [CLAIMS, *verdicts(held.records), formats.table_as_markdown(held), ""]
+    others = [name for name in recorded if name not in PROTOCOLS]
+    for name in others:
+        shown = method_tables.results_table(recorded[name], ["avg", "final", "forgetting", "kept_numbers"])
+        about = f"{NOTES.get(name, '')} {links[name]}".strip()
+        lines += [f"## {name}", "", about, "", formats.table_as_markdown(shown), ""]
+    lines += ["## Also", ""]
+    for path in sorted(results.glob("*/README.md")):
+        if path.parent.name not in recorded:
+            title = path.read_text().partition("\n")[0].removeprefix("# ")
+            lines.append(f"- [{title}]({prefix}{path.parent.name}/README.md)")
+    return "\n".join(lines) + "\n"
+
+
+def verdicts(records: Sequence[dict[str, Any]]) -> list[str]:
+    """Which claims hold and which do not, plainly."""
+    words = {"holds": "Hold", "does not hold": "Do not hold", "undecided": "Not decided by these seeds"}
+    lines = []
+    for verdict, start in words.items():
+        if texts := [record["claim"] for record in records if record["verdict"] == verdict]:
+            lines.append(f"- **{start}** ({len(texts)}): {'; '.join(texts)}.")
+    return [*lines, ""]
+
+
+def _link(name: str, prefix: str, drawn: Sequence[str]) -> str:
+    link = f"The command, the machine and every count: [{name}]({prefix}{name}/README.md)"
+    shown = " and ".join(f"[{page.removesuffix('.html')}]({prefix}{name}/{page})" for page in drawn)
+    return f"{link}; with figures: {shown}." if shown else f"{link}."
+
+
+if __name__ == "__main__":
+    write_whole(ROOT / "results" / "README.md", page(ROOT / "results").encode())
