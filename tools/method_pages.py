@@ -41,14 +41,12 @@ def generated(names: list[str]) -> str:
 def tuned(name: str) -> list[str]:
     """What `NAME@tuned` stands for, and how it was found."""
     lines = []
-    for protocol, found in presets.tuned().items():
-        if name in found:
-            chosen = ", ".join(f"`{key}={value:g}`" for key, value in found[name]["settings"].items())
-            how, reached = found[name]["command"], found[name]["validation_avg"]
-            lines += [
-                "",
-                f"`{name}@tuned` on `{protocol}`: {chosen} (`{how}`, on validation images avg {reached:.1f} %).",
-            ]
+    for entry in presets.preset_entries():
+        if entry.method == name and isinstance(entry.source, presets.TuningRecord):
+            chosen = ", ".join(f"`{key}={value:g}`" for key, value in entry.settings.items())
+            how, reached = entry.source.command, entry.source.validation_avg
+            where = f"`{name}@{entry.preset}` on `{entry.protocol}`"
+            lines += ["", f"{where}: {chosen} (`{how}`, on validation images avg {reached:.1f} %)."]
     return lines
 
 

@@ -8,7 +8,6 @@ from protoreplay.experiments.spec import resolve
 from protoreplay.experiments.tune import add_to, tune
 from protoreplay.methods import presets, registry
 from protoreplay.metrics.accuracy import average_accuracy
-from protoreplay.streams.protocols import PROTOCOLS
 
 
 @pytest.fixture
@@ -40,10 +39,11 @@ def test_the_best_on_validation_streams_of_two_tasks_comes_first(tmp_path):
 @pytest.mark.usefixtures("_two_rates")
 def test_what_is_found_is_stored_with_how_and_can_be_used(tmp_path, monkeypatch):
     trials = tune("split-digits", "sgd", 1, tmp_path / "runs")
+    add_to(tmp_path / "tuned.json", "split-digits", "sgd", trials, 2)
     add_to(tmp_path / "tuned.json", "split-digits", "sgd", trials, 1)
-    stored = json.loads((tmp_path / "tuned.json").read_text())
-    assert stored["split-digits"]["sgd"]["command"] == "protoreplay tune split-digits --method sgd --seeds 1"
-    monkeypatch.setattr(presets, "tuned", lambda: stored)
+    stored = presets.parse_presets((tmp_path / "tuned.json").read_text())
+    assert [entry.source.command for entry in stored] == ["protoreplay tune split-digits --method sgd --seeds 1"]
+    monkeypatch.setattr(presets, "preset_entries", lambda: stored)
     spec = resolve("split-digits", "sgd@tuned", 0, {})
     assert spec.method_settings.lr == trials[0].settings["lr"]
     assert spec.variant == "sgd@tuned"
@@ -58,9 +58,9 @@ def test_settings_for_all_trials_are_used_and_written_down(tmp_path):
         assert config["method"]["settings"]["max_steps"] == 3
         assert config["protocol"]["settings"]["shots"] == 5
     add_to(tmp_path / "tuned.json", "split-digits", "sgd", trials, 1, given)
-    stored = json.loads((tmp_path / "tuned.json").read_text())["split-digits"]["sgd"]
-    assert stored["command"].endswith("--seeds 1 --set max_steps=3 --set shots=5")
-    assert set(stored["settings"]) == {"lr"}
+    (stored,) = presets.parse_presets((tmp_path / "tuned.json").read_text())
+    assert stored.source.command.endswith("--seeds 1 --set max_steps=3 --set shots=5")
+    assert set(stored.settings) == {"lr"}
     with pytest.raises(UserError, match="tasks cannot be set: settings are chosen on the first 2"):
         tune("split-digits", "sgd", 1, tmp_path, {"tasks": "9"})
     with pytest.raises(UserError, match="lr is both set and varied"):
@@ -83,12 +83,3 @@ def test_published_settings_are_those_of_the_protocol(small_cache):
     assert resolve("permuted-mnist", "sgd", 0, {}).method_settings.lr == 1e-3
     assert resolve("split-mini-imagenet", "sgd", 0, {}).method_settings.epochs == 20
     assert resolve("split-cifar10", "sgd", 0, {"lr": 0.5}).method_settings.lr == 0.5
-
-
-def test_every_stored_preset_is_valid():
-    for protocol, entries in presets.tuned().items():
-        assert protocol in PROTOCOLS
-        for method, found in entries.items():
-            config = registry.configure(f"{method}@tuned", PROTOCOLS.get(protocol), {})
-            assert config.model_dump().items() >= found["settings"].items()
-            assert found["command"].startswith(f"protoreplay tune {protocol} --method {method}")

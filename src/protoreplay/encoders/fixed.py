@@ -30,7 +30,6 @@ class RandomFilters(nn.Module):
     filters: Tensor
 
     def __init__(self, shape: ImageShape, filters: int, generator: torch.Generator) -> None:
-        """Draw the filters."""
         super().__init__()
         channels, height, width = shape
         drawn = torch.randn(filters, channels, min(SIDE, height), min(SIDE, width), generator=generator)
@@ -50,7 +49,6 @@ class UntrainedTrunk(nn.Module):
     """The encoder before any training, without its head; of unit length."""
 
     def __init__(self, encoder: str, shape: ImageShape, generator: torch.Generator) -> None:
-        """Draw the weights."""
         super().__init__()
         self.trunk = Network(encoder, shape, 1, generator).trunk
 
@@ -63,12 +61,11 @@ class RootPixels(nn.Module):
     """The square root of every pixel, all of an image of unit length: for images whose pixels have no neighbours."""
 
     def __init__(self, shape: ImageShape) -> None:
-        """Nothing is learned."""
         super().__init__()
         self.width = math.prod(shape)
 
     def fit(self, images: Tensor, generator: torch.Generator) -> None:
-        """Nothing is learned."""
+        """Does nothing: a body that is fitted to the first task's images is asked to, and this one need not be."""
 
     def forward(self, images: Tensor) -> Tensor:
         """Pixels of 0..255, N x C x H x W, to N x width."""

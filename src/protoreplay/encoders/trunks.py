@@ -15,7 +15,7 @@ class CentredPixels(nn.Module):
     """
 
     def forward(self, images: Tensor) -> Tensor:
-        """Scale."""
+        """N x C x H x W to the same shape, float32."""
         return images.to(torch.float32, memory_format=torch.channels_last) / 127.5 - 1
 
 
@@ -27,7 +27,7 @@ class UnitPixels(nn.Module):
     """
 
     def forward(self, images: Tensor) -> Tensor:
-        """Scale."""
+        """N x C x H x W to the same shape, float32."""
         return images / 255.0
 
 

@@ -1,7 +1,6 @@
 """Settings chosen on validation images cut from the training data of the first two tasks."""
 
 import itertools
-import json
 import statistics
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ from protoreplay.experiments.grid_queue import run_path
 from protoreplay.experiments.run_folder import RunFolder
 from protoreplay.experiments.run_progress import GridProgress
 from protoreplay.experiments.spec import first_seeds, resolve_grid
-from protoreplay.methods import registry
+from protoreplay.methods import presets, registry
 from protoreplay.metrics.accuracy import average_accuracy
 
 TASKS = 2
@@ -67,17 +66,24 @@ def add_to(
     seeds: int,
     overrides: Mapping[str, Any] | None = None,
 ) -> None:
-    """Write the best trial, and how it was found, into a JSON file of tuned settings."""
-    known = json.loads(path.read_text()) if path.exists() else {}
+    """Write the best trial, and how it was found, into a file of presets."""
     given = "".join(f" --set {key}={value}" for key, value in (overrides or {}).items())
-    known.setdefault(protocol, {})[method] = {
-        "settings": dict(trials[0].settings),
-        "command": f"protoreplay tune {protocol} --method {method} --seeds {seeds}{given}",
-        "validation_avg": round(100 * trials[0].accuracy, 2),
-        "tried": {key: list(values) for key, values in registry.get_method(method).search.items()},
-    }
-    ordered = {name: dict(sorted(entries.items())) for name, entries in sorted(known.items())}
-    write_whole(path, (json.dumps(ordered, indent=2) + "\n").encode())
+    found = presets.PresetEntry(
+        preset="tuned",
+        method=method,
+        protocol=protocol,
+        settings=dict(trials[0].settings),
+        source=presets.TuningRecord(
+            command=f"protoreplay tune {protocol} --method {method} --seeds {seeds}{given}",
+            validation_avg=round(100 * trials[0].accuracy, 2),
+            tried={key: list(values) for key, values in registry.get_method(method).search.items()},
+        ),
+    )
+    try:
+        known = presets.parse_presets(path.read_text()) if path.exists() else []
+    except ValueError:
+        raise UserError(f"{path} is not a file of presets: give another one, or one that does not exist yet") from None
+    write_whole(path, presets.dump_presets(known, found).encode())
 
 
 def searchable() -> list[str]:

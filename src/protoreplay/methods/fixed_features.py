@@ -59,6 +59,6 @@ class FixedFeatureMethod(Method[F]):
         return self.config.features == "pixels"
 
     def _features(self, images: Tensor) -> Tensor:
-        """Of one batch, N x D."""
+        """Of one batch of images, uint8 N x C x H x W, the features, N x D."""
         features: Tensor = self.features(images)
         return features

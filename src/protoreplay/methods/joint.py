@@ -36,7 +36,6 @@ class Joint(LinearMethod[JointConfig]):
     summary = "trained anew on all data so far: the ceiling"
 
     def __init__(self, config: JointConfig, context: MethodContext) -> None:
-        """No data yet."""
         super().__init__(config, context)
         images = torch.zeros(0, *context.image_shape, dtype=torch.uint8)
         self.data = self.carry("data", LabelledImages(images, torch.zeros(0, dtype=torch.int64)))

@@ -29,7 +29,6 @@ class LinearMethod(Method[E]):
     """The encoder with one output per class of the data set; outputs of classes not seen take no part in anything."""
 
     def __init__(self, config: E, context: MethodContext) -> None:
-        """A fresh network."""
         super().__init__(config, context)
         self.network = self.carry("network", self.fresh_network())
 

@@ -1,84 +1,133 @@
 """Settings of methods for protocols: the published ones, and those chosen on validation images.
 
-A method is named `NAME` (published settings) or `NAME@PRESET`.
+They stand in `presets.json`, each entry with where its values come from. A method is named `NAME` (published settings)
+or `NAME@PRESET`.
 """
 
 import functools
 import json
+from collections.abc import Iterable
 from importlib import resources
-from typing import Any
+from typing import Any, Literal, Self, get_args
+
+from pydantic import BaseModel, ConfigDict, TypeAdapter, model_validator
 
 from protoreplay.core.errors import UserError, unknown_name
-from protoreplay.streams.protocols import PermutedSettings, Protocol
+from protoreplay.streams.protocols import Protocol
 
-PRESETS = ("published", "tuned")
+PresetName = Literal["published", "tuned"]
 
-# As published: learning rate / strength of permuted-mnist, split-cifar10, split-mini-imagenet.
-_LEARNING_RATES = {"sgd": (1e-3, 1e-2, 1e-3)}
-_STRENGTHS = {
-    "l2": (0.02, 100, 100),
-    "ewc": (120, 600, 600),
-    "online-ewc": (250, 100, 100),
-    "si": (10, 600, 600),
-    "mas": (0.1, 1, 1),
-}
-# What validation streams chose for VPR. Digits are too small to be shifted, and not themselves when mirrored; where
-# pixels come in any order there are no neighbours to look at.
-_NO_VIEWS: dict[str, Any] = {
-    "views": 1,
-    "augment_shift": 0,
-    "mirror": False,
-    "augment_colour": 0.0,
-    "augment_erase": 0.0,
-}
-_VPR_DIGITS: dict[str, Any] = {"patch": 4, "latent": 100, **_NO_VIEWS}
-_VPR_MINI_IMAGENET: dict[str, Any] = {"latent": 900}
-_VPR_ANY_ORDER: dict[str, Any] = {
-    "body": "pixels",
-    "prototypes": "sqrt",
-    "few": 0.0,
-    "ridge": 10.0,
-    "shrink": 1.0,
-    "steps": 0,
-    **_NO_VIEWS,
-}
-_COLUMNS = ("permuted-mnist", "split-cifar10", "split-mini-imagenet")
+
+class _Record(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class TuningRecord(_Record):
+    """How settings were found.
+
+    Attributes:
+        command: which finds them again.
+        validation_avg: average accuracy in percent that they reached on validation images.
+        tried: the values that were tried, by setting.
+    """
+
+    command: str
+    validation_avg: float
+    tried: dict[str, list[Any]]
+
+
+class PresetEntry(_Record):
+    """Settings of one method for some protocols: for one by its name, or for all of a dataset, of a kind, or of both.
+
+    Attributes:
+        preset: which one.
+        method: its name in the registry.
+        protocol: the only one that the entry is for.
+        dataset: the name of the data of those that it is for.
+        kind: of those that it is for.
+        settings: those that differ from the method's own.
+        source: where the values come from: a sentence, or how they were tuned.
+    """
+
+    preset: PresetName
+    method: str
+    protocol: str | None = None
+    dataset: str | None = None
+    kind: Literal["incremental class", "incremental domain"] | None = None
+    settings: dict[str, Any]
+    source: str | TuningRecord
+
+    @model_validator(mode="after")
+    def _says_for_which_protocols(self) -> Self:
+        if (self.protocol is None) == (self.dataset is None and self.kind is None):
+            raise ValueError("an entry is for one protocol, or for those of a dataset, a kind, or both")
+        return self
+
+    @property
+    def key(self) -> tuple[str, str, str, str, str]:
+        """Preset, method, and the protocols it is for: no two entries have the same."""
+        return self.preset, self.method, self.protocol or "", self.dataset or "", self.kind or ""
+
+    @property
+    def specificity(self) -> tuple[bool, bool, bool]:
+        """The greater, the more narrowly it says for which protocols it is."""
+        return self.protocol is not None, self.dataset is not None, self.kind is not None
+
+    def is_for(self, method: str, preset: str, protocol: Protocol) -> bool:
+        """Whether all that it asks for is so."""
+        narrowed = ((self.protocol, protocol.name), (self.dataset, protocol.data), (self.kind, protocol.kind))
+        fits = all(asked in (None, found) for asked, found in narrowed)
+        return (self.method, self.preset) == (method, preset) and fits
+
+
+_ENTRIES = TypeAdapter(list[PresetEntry])
 
 
 def split_name(name: str) -> tuple[str, str]:
     """`ewc@tuned` as method and preset; without one it is `published`."""
     method, separator, preset = name.partition("@")
-    if separator and preset not in PRESETS:
-        raise unknown_name("preset", preset, list(PRESETS), f" in {name}")
+    if separator and preset not in get_args(PresetName):
+        raise unknown_name("preset", preset, get_args(PresetName), f" in {name}")
     return method, preset or "published"
 
 
 def preset_settings(method: str, preset: str, protocol: Protocol) -> dict[str, Any]:
-    """What the preset says of a method on a protocol; of published settings, none means its own defaults."""
+    """What the preset says of a method on a protocol; of published settings, none means its own defaults.
+
+    Where several entries are for it, the most specific one says it: that of the protocol's name before those of its
+    dataset, and these before those of its kind.
+    """
+    found = [entry for entry in preset_entries() if entry.is_for(method, preset, protocol)]
+    if found:
+        return dict(max(found, key=lambda entry: entry.specificity).settings)
     if preset == "tuned":
-        found = tuned().get(protocol.name, {}).get(method)
-        if found is None:
-            remedy = f"find them with `protoreplay tune {protocol.name} --method {method}`"
-            raise UserError(f"there are no tuned settings of {method} for {protocol.name}: {remedy}")
-        return dict(found["settings"])
-    if method == "vpr":
-        if isinstance(protocol.defaults, PermutedSettings):
-            return dict(_VPR_ANY_ORDER)
-        return {"digits": _VPR_DIGITS, "mini-imagenet": _VPR_MINI_IMAGENET}.get(protocol.data, {})
-    if protocol.name not in _COLUMNS:
-        return {}
-    column = _COLUMNS.index(protocol.name)
-    chosen: dict[str, Any] = {}
-    if method in _LEARNING_RATES:
-        chosen["lr"] = _LEARNING_RATES[method][column]
-    if method in _STRENGTHS:
-        chosen |= {"lr": 1e-4 if protocol.name == "permuted-mnist" else 1e-3, "strength": _STRENGTHS[method][column]}
-    return chosen
+        remedy = f"find them with `protoreplay tune {protocol.name} --method {method}`"
+        raise UserError(f"there are no tuned settings of {method} for {protocol.name}: {remedy}")
+    return {}
 
 
 @functools.cache
-def tuned() -> dict[str, dict[str, dict[str, Any]]]:
-    """By protocol and method: the settings found, and how they were found."""
-    text = resources.files("protoreplay.methods").joinpath("tuned.json").read_text()
-    parsed: dict[str, dict[str, dict[str, Any]]] = json.loads(text)
-    return parsed
+def preset_entries() -> tuple[PresetEntry, ...]:
+    """All that the package knows."""
+    return tuple(parse_presets(resources.files("protoreplay.methods").joinpath("presets.json").read_text()))
+
+
+def parse_presets(text: str) -> list[PresetEntry]:
+    """The entries of a file of presets; a `ValueError` for what is none, or stands there twice."""
+    found = _ENTRIES.validate_json(text)
+    keys = [entry.key for entry in found]
+    twice = {key for key in keys if keys.count(key) > 1}
+    if twice:
+        raise ValueError(f"there is more than one entry for {', '.join(sorted(map(str, twice)))}")
+    return found
+
+
+def dump_presets(known: Iterable[PresetEntry], new: PresetEntry | None = None) -> str:
+    """The text of a file of presets, in order; `new` takes the place of the entry for the same, if there is one."""
+    by_key = {entry.key: entry for entry in (*known, *([new] if new else []))}
+    blocks = []
+    for _, entry in sorted(by_key.items()):
+        fields = entry.model_dump(exclude_none=True).items()
+        lines = ",\n".join(f"    {json.dumps(name)}: {json.dumps(value)}" for name, value in fields)
+        blocks.append(f"  {{\n{lines}\n  }}")
+    return "[\n" + ",\n".join(blocks) + "\n]\n"

@@ -33,7 +33,7 @@ class MethodEntry:
 
     Attributes:
         method: the class.
-        note: what distinguishes it from other recipes of the class.
+        note: what distinguishes it from other entries of the class.
         preset: settings that differ from, or pin, the class's defaults.
     """
 
@@ -48,11 +48,11 @@ class MethodEntry:
 
     @property
     def summary(self) -> str:
-        """One line."""
+        """One line for lists of methods: the class's, and what this entry adds."""
         return f"{self.method.summary}{self.note}"
 
     def settings(self, protocol: Mapping[str, Any], overrides: Mapping[str, Any], name: str) -> Settings:
-        """The class's defaults, then the recipe's preset, then what the protocol prescribes, then `overrides`.
+        """The class's defaults, then the entry's preset, then what the protocol prescribes, then `overrides`.
 
         Args:
             protocol: settings for all methods; those this one does not have are passed over.
@@ -103,7 +103,7 @@ METHODS: Registry[MethodEntry] = Registry(
 
 
 def get_method(name: str) -> MethodEntry:
-    """The recipe called `name`, whatever its preset, or a `UserError` that lists them."""
+    """The entry called `name`, whatever its preset, or a `UserError` that lists them."""
     return METHODS.get(presets.split_name(name)[0])
 
 

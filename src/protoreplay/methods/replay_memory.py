@@ -35,7 +35,6 @@ class ReplayMemory:
         return cls(torch.zeros(0, *image_shape, dtype=torch.uint8), none, none)
 
     def __len__(self) -> int:
-        """Number of images."""
         return len(self.classes)
 
     def after(self, task: Task, quota: int, generator: torch.Generator) -> "ReplayMemory":

@@ -25,7 +25,7 @@ EASY = 0.9
 """Share of the training images of two very different classes that must be right."""
 
 
-def _check(function: Check) -> Check:
+def _in_battery(function: Check) -> Check:
     CHECKS[function.__name__] = function
     return function
 
@@ -42,7 +42,7 @@ def _same_state(found: Mapping[str, Tensor], wanted: Mapping[str, Tensor], other
     _expect(not differing, f"{otherwise}: {', '.join(differing[:5])} of its state differ")
 
 
-@_check
+@_in_battery
 def same_seed_same_bits(subject: Subject) -> None:
     """Two methods of one seed that are taught the same are the same, and so are their answers."""
     first, second = subject.taught(), subject.taught()
@@ -52,7 +52,7 @@ def same_seed_same_bits(subject: Subject) -> None:
     _expect(same, "with the same seed and the same state, its probabilities are not the same to the bit")
 
 
-@_check
+@_in_battery
 def another_seed_another_result(subject: Subject) -> None:
     """Another seed gives another state, unless the method declares that it is `deterministic`."""
     first, second = subject.taught(seed=0), subject.taught(seed=1)
@@ -64,7 +64,7 @@ def another_seed_another_result(subject: Subject) -> None:
     _expect(differs, "the seed changes nothing: use self.generator(...), or declare `deterministic = True`")
 
 
-@_check
+@_in_battery
 def global_random_state_is_left_alone(subject: Subject) -> None:
     """Neither PyTorch's, nor NumPy's, nor Python's global random numbers are drawn from, or matter."""
     kept = torch.random.get_rng_state(), np.random.get_state(), random.getstate()  # noqa: NPY002
@@ -101,7 +101,7 @@ def _first_draws(seed: int) -> dict[str, float]:
     return _next_draws()
 
 
-@_check
+@_in_battery
 def restored_state_continues_the_same(subject: Subject) -> None:
     """After any number of tasks, a state given to another object gives the same answers and the same continuation."""
     images = subject.images()
@@ -121,7 +121,7 @@ def restored_state_continues_the_same(subject: Subject) -> None:
         _expect(same, f"{when} and taught the rest, it answers otherwise: does it carry(...) all that it needs?")
 
 
-@_check
+@_in_battery
 def state_is_a_snapshot(subject: Subject) -> None:
     """What `state()` gave does not change when the method learns on."""
     method = subject.taught(tasks=1)
@@ -131,7 +131,7 @@ def state_is_a_snapshot(subject: Subject) -> None:
     _same_state(state, copy, "a state that was taken changes while the method learns on")
 
 
-@_check
+@_in_battery
 def predicting_changes_nothing(subject: Subject) -> None:
     """The same question gives the same answer, and leaves the state as it was."""
     method, images = subject.taught(tasks=2), subject.images()
@@ -140,7 +140,7 @@ def predicting_changes_nothing(subject: Subject) -> None:
     _same_state(method.state(), before, "its state changes when it is asked")
 
 
-@_check
+@_in_battery
 def answers_do_not_depend_on_the_batch(subject: Subject) -> None:
     """An image alone is answered for as among others."""
     method, images = subject.taught(), subject.images()
@@ -149,7 +149,7 @@ def answers_do_not_depend_on_the_batch(subject: Subject) -> None:
     _expect(apart <= 1e-4, f"a probability changes by {apart:.2g} when an image is asked for alone")
 
 
-@_check
+@_in_battery
 def predicts_only_classes_seen(subject: Subject) -> None:
     """Probabilities are of the classes seen, in their order, and a prediction is the most probable one."""
     method, images = subject.build(), subject.images()
@@ -178,7 +178,7 @@ def _refuses_before_learning(predict: Callable[[Tensor], Tensor], images: Tensor
     raise AssertionError("before it has learned a class, predict gives an answer instead of a RuntimeError")
 
 
-@_check
+@_in_battery
 def one_class_with_one_image(subject: Subject) -> None:
     """A first task may be a single image."""
     method, task = subject.build(), subject.task(1, (4,), shots=1)
@@ -187,7 +187,7 @@ def one_class_with_one_image(subject: Subject) -> None:
     _expect(torch.isfinite(method.predict_proba(task.images)).all(), "its probabilities are not finite")
 
 
-@_check
+@_in_battery
 def classes_may_come_back(subject: Subject) -> None:
     """A later task may bring classes that were there before."""
     method, images = subject.build(), subject.images()
@@ -199,7 +199,7 @@ def classes_may_come_back(subject: Subject) -> None:
     _expect(torch.isfinite(probabilities).all(), "its probabilities are not finite")
 
 
-@_check
+@_in_battery
 def task_data_is_left_alone(subject: Subject) -> None:
     """A task's images and labels are not changed by `learn`, nor used after it."""
     method, images = subject.build(), subject.images()
@@ -218,7 +218,7 @@ def task_data_is_left_alone(subject: Subject) -> None:
     _same_state(method.state(), subject.taught().state(), "it uses an earlier task's tensors in a later learn")
 
 
-@_check
+@_in_battery
 def no_image_is_an_empty_answer(subject: Subject) -> None:
     """Asked for no image, it gives no answer, and no error."""
     method, nothing = subject.taught(tasks=1), subject.images(0)
@@ -226,7 +226,7 @@ def no_image_is_an_empty_answer(subject: Subject) -> None:
     _expect(shape == (0,), f"of no images, its predictions are of shape {shape}, not (0,)")
 
 
-@_check
+@_in_battery
 def ledger_adds_up(subject: Subject) -> None:
     """The ledger's numbers and bytes are those of the state, and each of its items has a name of its own."""
     method = subject.taught()
@@ -239,7 +239,7 @@ def ledger_adds_up(subject: Subject) -> None:
     _expect(len({item.name for item in ledger}) == len(ledger), "two items of its ledger have one name")
 
 
-@_check
+@_in_battery
 def all_that_is_carried_is_declared(subject: Subject) -> None:
     """Every tensor reachable from the method is in its state: no forgotten attribute escapes the ledger."""
     method = subject.taught()
@@ -249,7 +249,7 @@ def all_that_is_carried_is_declared(subject: Subject) -> None:
     _expect(not hidden, f"{where}: held between tasks and not in its state: declare it with self.carry(...)")
 
 
-@_check
+@_in_battery
 def steps_are_reported(subject: Subject) -> None:
     """Steps are counted from 1 to their total, each with a finite loss; a method that trains a network reports some."""
     steps: list[tuple[int, int, float]] = []
@@ -262,13 +262,13 @@ def steps_are_reported(subject: Subject) -> None:
     _expect(all(math.isfinite(loss) for *_, loss in steps), "a reported loss is not a finite number")
 
 
-@_check
+@_in_battery
 def learns_what_is_easy(subject: Subject) -> None:
     """Two very different classes, enough steps: nearly all of the training images right."""
     _learns(subject, subject.task(1, (3, 8), shots=10), "of two classes of stripes")
 
 
-@_check
+@_in_battery
 def labels_may_be_in_any_order(subject: Subject) -> None:
     """It learns whether a task's images come class by class or not, and whichever class has the lower label."""
     task = subject.task(1, (3, 8), shots=10)
@@ -289,7 +289,7 @@ def _learns(subject: Subject, task: Task, what: str) -> None:
     raise AssertionError(f"{what} it gets {100 * right:.0f} % of its own training images right, not {100 * EASY:.0f} %")
 
 
-@_check
+@_in_battery
 def features_never_change_if_frozen(subject: Subject) -> None:
     """`embed` gives what it gave after the first task; where a method is not `frozen`, the images themselves."""
     method, images = subject.taught(tasks=1), subject.images()

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from protoreplay.methods.base import Method
 
-Content = tuple[str, tuple[int, ...], bytes]
+TensorContent = tuple[str, tuple[int, ...], bytes]
 """Type, shape and bytes of a tensor or array."""
 
 
@@ -21,10 +21,10 @@ def undeclared(method: Method[Any]) -> list[str]:
     Each tensor of the state answers for one tensor. Buffers that a module does not save are passed over: they are
     constants, which it makes anew.
     """
-    shown = Counter(_array_content(tensor) for tensor in method.state().values())
+    shown = Counter(_type_shape_bytes(tensor) for tensor in method.state().values())
     found = []
     for path, tensor in _reachable(method):
-        content = _array_content(tensor)
+        content = _type_shape_bytes(tensor)
         if shown[content]:
             shown[content] -= 1
         elif content[2]:
@@ -32,7 +32,7 @@ def undeclared(method: Method[Any]) -> list[str]:
     return found
 
 
-def _array_content(numbers: Tensor | np.ndarray[Any, Any]) -> Content:
+def _type_shape_bytes(numbers: Tensor | np.ndarray[Any, Any]) -> TensorContent:
     plain = numbers.detach().cpu().reshape(-1).view(torch.uint8).numpy() if isinstance(numbers, Tensor) else numbers
     return str(numbers.dtype), tuple(numbers.shape), plain.tobytes()
 
@@ -49,10 +49,10 @@ def _reachable(method: Method[Any]) -> Iterator[tuple[str, Tensor | np.ndarray[A
         if isinstance(value, Tensor | np.ndarray):
             yield path, value
         else:
-            queue += [(f"{path}.{name}" if name else path, part) for name, part in _named_parts(value)]
+            queue += [(f"{path}.{name}" if name else path, part) for name, part in _held_by(value)]
 
 
-def _named_parts(value: Any) -> list[tuple[str, Any]]:
+def _held_by(value: Any) -> list[tuple[str, Any]]:
     if isinstance(value, nn.Module):
         constants = value._non_persistent_buffers_set
         buffers = {name: buffer for name, buffer in value._buffers.items() if name not in constants}
