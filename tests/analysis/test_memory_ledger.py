@@ -1,7 +1,7 @@
 from protoreplay import make_method, make_stream
 from protoreplay.analysis.memory_ledger import measure_memory
 from protoreplay.methods.registry import METHODS
-from protoreplay.report.memory_figure import draw
+from protoreplay.report.memory_figure import memory_figure
 from protoreplay.streams import protocols
 
 
@@ -34,7 +34,7 @@ def test_growth_is_told_task_by_task_and_drawn():
     assert len(paper.growth) == len(mean.growth) == 9
     assert mean.growth == sorted(mean.growth)
     assert paper.growth[-1] == paper.bytes
-    (axes,) = draw([paper, mean]).axes
+    (axes,) = memory_figure([paper, mean]).axes
     drawn = [line.get_ydata() for line in axes.lines if len(line.get_xdata()) == 9]
     assert [list(line) for line in drawn] == [paper.growth, mean.growth]
     assert {"vpr-paper", "nearest-mean"} <= {text.get_text() for text in axes.texts}
