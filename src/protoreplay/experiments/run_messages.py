@@ -65,20 +65,20 @@ class RunProgressSender(RunProgress):
         self._send, self._sent_step = send, 0.0
 
     def begin(self, name: str, tasks: int, done: int) -> None:
-        """Send it."""
+        """Sent as `RunBegan`."""
         self._send(RunBegan(name, tasks, done))
 
     def step(self, position: int, step: int, steps: int, loss: float) -> None:
-        """Send it, if the last one was a while ago."""
+        """Sent as `StepDone`, if the last one was a while ago."""
         now = time.monotonic()
         if now - self._sent_step >= SECONDS_BETWEEN_STEPS:
             self._sent_step = now
             self._send(StepDone(position, step, steps, loss))
 
     def task(self, position: int, accuracy: float, seconds: float) -> None:
-        """Send it."""
+        """Sent as `TaskDone`."""
         self._send(TaskDone(position, accuracy, seconds))
 
     def end(self) -> None:
-        """Send it."""
+        """Sent as `RunEnded`."""
         self._send(RunEnded())
