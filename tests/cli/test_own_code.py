@@ -50,8 +50,8 @@ def test_in_one_run(mine):
     words = ["--method", "mine.py:Mine", "--set", "encoder=mine.py:Net", *FEW]
     code, out, err = mine("run", "split:mine.py:squares", *words)
     assert code == 0, err
-    assert out.startswith("mine.py_Mine,encoder=mine.py_Net,epochs=2,tasks=2 on split:mine.py:squares, seed 0: ")
-    assert "(runs/split_mine.py_squares/mine.py_Mine," in out
+    assert out.startswith("Mine,encoder=mine.py_Net,epochs=2,tasks=2 on split:mine.py:squares, seed 0: ")
+    assert "(runs/split_mine.py_squares/Mine," in out
 
 
 def test_next_to_those_of_the_package(mine):
@@ -62,7 +62,7 @@ def test_next_to_those_of_the_package(mine):
     assert code == 0
     rows = json.loads(out)
     assert len(rows) == 4
-    assert sum(row["method"].startswith("mine.py:Mine") for row in rows) == 2
+    assert sum(row["method"].startswith("Mine") for row in rows) == 2
     code, out, err = mine("memory", "split-digits", "--methods", "mine.py:Mine")
     assert code == 0, err
     assert out.splitlines()[1].startswith("mine.py:Mine ")
