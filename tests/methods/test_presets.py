@@ -76,3 +76,16 @@ def test_a_preset_that_there_is_not_is_said_with_what_to_do():
         presets.split_name("sgd@best")
     with pytest.raises(UserError, match="no tuned settings of joint for split-digits: find them with"):
         configure("joint@tuned", get_protocol("split-digits"), {})
+
+
+@pytest.mark.parametrize(
+    ("name", "parts"),
+    [
+        ("ewc", ("ewc", "published")),
+        ("ewc@tuned", ("ewc", "tuned")),
+        ("a@b/mine.py:Mine", ("a@b/mine.py:Mine", "published")),
+        ("a@b/mine.py:Mine@tuned", ("a@b/mine.py:Mine", "tuned")),
+    ],
+)
+def test_a_preset_stands_behind_the_last_at(name, parts):
+    assert presets.split_name(name) == parts

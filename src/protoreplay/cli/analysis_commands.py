@@ -19,7 +19,6 @@ from protoreplay.cli.options import (
     method_names,
     parse_pairs,
     pick_engine,
-    runs_folder,
 )
 from protoreplay.cli.printing import end_with_failures, print_columns
 from protoreplay.core.errors import known_name
@@ -50,6 +49,7 @@ def ablate_command(
     """Run VPR without each of its ingredients: a table of paired differences, bars, and a page; resumable as bench."""
     from protoreplay.analysis.ablations import ABLATED_METHODS, plan_ablations
     from protoreplay.experiments.grid import RunsFailedError, execute_grid
+    from protoreplay.experiments.grid_queue import default_runs_folder
     from protoreplay.experiments.run_progress import for_this_terminal
     from protoreplay.report import ablation_page as ablations
     from protoreplay.report.formats import table_as_text
@@ -59,7 +59,7 @@ def ablate_command(
         known_name("method", name, ABLATED_METHODS, " to ablate")
     planned = plan_ablations(protocol, names, list(range(seeds)), parse_pairs(overrides), device)
     does = pick_engine(engine, jobs, device, address, cpus_per_run, gpus_per_run)
-    root, failed = out or runs_folder(protocol, "ablations"), None
+    root, failed = out or default_runs_folder(protocol, "ablations"), None
     try:
         with for_this_terminal() as board:
             # Seeds outermost, so that what is finished early can be compared.

@@ -101,10 +101,3 @@ def method_names(text: str) -> list[str]:
 def pick_evaluation(value: str) -> Any:
     """`test` or `validation`; anything else is a `UserError`."""
     return known_name("--eval", value, ["test", "validation"])
-
-
-def runs_folder(protocol: str, *kind: str) -> Path:
-    """Where runs on a protocol go if no folder is given: `runs/PROTOCOL`, or `runs/KIND/PROTOCOL`."""
-    from protoreplay.experiments.spec import file_name
-
-    return Path("runs", *kind, file_name(protocol))

@@ -24,8 +24,8 @@ EncoderName = Annotated[
     typer.Option(
         "--encoder",
         metavar="NAME",
-        help="lite0 (fast), lite1, lite2, timm:NAME or a file .onnx.  [default: the model's; lite2 for a new one]",
-        show_default=False,
+        help="lite0 (fast), lite1, lite2, timm:NAME or a file .onnx.",
+        show_default="the model's; lite2 for a new one",
     ),
 ]
 Unknown = Annotated[

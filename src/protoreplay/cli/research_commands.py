@@ -24,7 +24,6 @@ from protoreplay.cli.options import (
     pick_engine,
     pick_evaluation,
     pick_log,
-    runs_folder,
     split_values,
 )
 from protoreplay.cli.printing import end_with_failures, print_columns, print_table
@@ -48,14 +47,14 @@ def run_command(
     ] = None,
 ) -> None:
     """Teach one method one stream of tasks, testing after each; the same command continues an interrupted run."""
-    from protoreplay.experiments.grid_queue import run_path
+    from protoreplay.experiments.grid_queue import default_runs_folder, run_path
     from protoreplay.experiments.run import execute
     from protoreplay.experiments.run_progress import for_this_terminal
     from protoreplay.experiments.spec import resolve
     from protoreplay.metrics.accuracy import average_accuracy, final_accuracy
 
     spec = resolve(protocol, method, seed, parse_pairs(overrides), pick_evaluation(evaluation), device, keep_prototypes)
-    path = out or run_path(runs_folder(protocol), spec)
+    path = out or run_path(default_runs_folder(protocol), spec)
     with for_this_terminal() as board:
         counts = execute(spec, path, board.run(), pick_log(log))
     reached = f"avg {average_accuracy(counts):.1%}, final {final_accuracy(counts):.1%}"
@@ -85,6 +84,7 @@ def bench_command(
 ) -> None:
     """Run methods with seeds and settings and print the table; finished runs are not done again, failed ones are."""
     from protoreplay.experiments.grid import RunsFailedError, execute_grid
+    from protoreplay.experiments.grid_queue import default_runs_folder
     from protoreplay.experiments.run_progress import for_this_terminal
     from protoreplay.experiments.spec import first_seeds, resolve_grid
 
@@ -93,7 +93,7 @@ def bench_command(
     names, numbers = method_names(methods), first_seeds(seeds, chosen)
     specs = resolve_grid(protocol, names, numbers, parse_pairs(overrides), chosen, varied, device, keep_prototypes)
     does = pick_engine(engine, jobs, device, address, cpus_per_run, gpus_per_run)
-    root = out or runs_folder(protocol)
+    root = out or default_runs_folder(protocol)
     try:
         with for_this_terminal() as board:
             execute_grid(specs, root, board, does, pick_log(log))
@@ -124,11 +124,12 @@ def tune_command(
 ) -> None:
     """Choose a method's settings on validation images from the training data of the first two tasks."""
     from protoreplay.experiments.grid import RunsFailedError
+    from protoreplay.experiments.grid_queue import default_runs_folder
     from protoreplay.experiments.run_progress import for_this_terminal
     from protoreplay.experiments.tune import add_to, tune
 
     settings = parse_pairs(overrides)
-    root = out or runs_folder(protocol, "tune")
+    root = out or default_runs_folder(protocol, "tune")
     try:
         with for_this_terminal() as board:
             trials = tune(protocol, method, seeds, root, settings, board, pick_engine("local", jobs))

@@ -22,8 +22,8 @@ def serve_model(
         str | None,
         typer.Option(
             envvar="PROTOREPLAY_TOKEN",
-            help="Asked of whoever opens the page.  [default: none on this machine's own address, else a new one]",
-            show_default=False,
+            help="Asked of whoever opens the page.",
+            show_default="none on this machine's own address, else a new one",
         ),
     ] = None,
     encoder: EncoderName = None,
@@ -31,10 +31,10 @@ def serve_model(
     keep: Annotated[
         int | None,
         typer.Option(
-            help=f"Thumbnails to keep of each class.  [default: the model's; {NEW_KEEP} for a new one]",
+            help="Thumbnails to keep of each class.",
             min=0,
             max=1000,
-            show_default=False,
+            show_default=f"the model's; {NEW_KEEP} for a new one",
         ),
     ] = None,
 ) -> None:

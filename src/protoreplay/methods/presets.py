@@ -13,6 +13,7 @@ from typing import Any, Literal, Self, get_args
 from pydantic import BaseModel, ConfigDict, TypeAdapter, model_validator
 
 from protoreplay.core.errors import UserError, unknown_name
+from protoreplay.core.registry import is_in_file
 from protoreplay.streams.protocols import Protocol
 
 PresetName = Literal["published", "tuned"]
@@ -85,10 +86,12 @@ _ENTRIES = TypeAdapter(list[PresetEntry])
 
 def split_name(name: str) -> tuple[str, str]:
     """`ewc@tuned` as method and preset; without one it is `published`."""
-    method, separator, preset = name.partition("@")
-    if separator and preset not in get_args(PresetName):
+    method, separator, preset = name.rpartition("@")
+    if not separator or is_in_file(preset):  # the path of a file may have an @ in it
+        return name, "published"
+    if preset not in get_args(PresetName):
         raise unknown_name("preset", preset, get_args(PresetName), f" in {name}")
-    return method, preset or "published"
+    return method, preset
 
 
 def preset_settings(method: str, preset: str, protocol: Protocol) -> dict[str, Any]:
