@@ -11,11 +11,11 @@ from typing import Any
 import torch
 
 from protoreplay import make_method, make_stream
+from protoreplay.analysis.ablations import NO_VIEWS
 
 ASKED = 100
 """Evaluation images of a class."""
 
-NO_VIEWS = {"views": 1, "augment_shift": 0, "augment_colour": 0.0, "augment_erase": 0.0}
 STEPS = {"steps": 50, "lr": 0.003}
 
 CHOICES: dict[str, list[tuple[str, dict[str, Any]]]] = {

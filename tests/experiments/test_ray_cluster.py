@@ -144,7 +144,7 @@ def test_a_run_needs_something_of_the_cluster():
 
 
 def test_a_node_uses_its_own_data_only_if_it_is_the_same_and_whole(tmp_path, small_cache, monkeypatch):
-    same = tuple(sorted(catalog.cache_file("cifar10").read().digests.items()))
+    same = tuple(sorted(catalog.dataset_file("cifar10").read().digests.items()))
     other = tuple((key, "0" * 64) for key, _ in same)
     found = _has.__wrapped__  # as in a new process
     assert found("cifar10", same)

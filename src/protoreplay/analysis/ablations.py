@@ -29,7 +29,7 @@ class Ablation:
     kind: Literal["any", "incremental class", "incremental domain"] = "any"
 
 
-_NO_VIEWS = {"views": 1, "augment_shift": 0, "augment_colour": 0.0, "augment_erase": 0.0}
+NO_VIEWS = {"views": 1, "augment_shift": 0, "augment_colour": 0.0, "augment_erase": 0.0}
 
 ABLATIONS: tuple[Ablation, ...] = (
     Ablation("", "vpr"),
@@ -37,7 +37,7 @@ ABLATIONS: tuple[Ablation, ...] = (
     Ablation("no steps on the layer", "vpr", {"steps": 0}, "incremental class"),
     Ablation("weighted by variances only", "vpr", {"weighting": "variances"}),
     Ablation("not weighted", "vpr", {"weighting": "none"}),
-    Ablation("no augmented views", "vpr", _NO_VIEWS, "incremental class"),
+    Ablation("no augmented views", "vpr", NO_VIEWS, "incremental class"),
     Ablation("features not mirrored", "vpr", {"mirror": False}, "incremental class"),
     Ablation("images and views weighed alike", "vpr", {"few": 0.0}, "incremental class"),
     Ablation("prototypes not shrunk", "vpr", {"shrink": 1.0}, "incremental class"),

@@ -29,7 +29,7 @@ class LineView(ProgressView):
     """Lines on stderr."""
 
     def say(self, text: str) -> None:
-        """Print it."""
+        """Print a line on stderr."""
         print(text, file=sys.stderr, flush=True)
 
 

@@ -58,7 +58,7 @@ class RunSpec:
 
     @property
     def name(self) -> str:
-        """For people."""
+        """As progress and errors call it: the variant and the seed."""
         return f"{self.variant} seed {self.seed}"
 
     def stream(self) -> Stream:

@@ -52,7 +52,7 @@ class OutputEncoding(ReplayEncoding):
         self.recall_distances = recall_distances
 
     def encode(self, outputs: Tensor) -> Tensor:
-        """The outputs."""
+        """The outputs themselves, N x 2 D: samples are drawn from them."""
         return outputs
 
     def distances(self, prototypes: Gaussian, weight: Tensor | None, noise_rows: Tensor | None) -> Distances:

@@ -34,7 +34,7 @@ class PhotoClass:
 
     @property
     def count(self) -> int:
-        """Photos seen."""
+        """How many photos were learned."""
         return self.sums.count
 
     def reduced(self, sample: int, thumbnails: int) -> "PhotoClass":

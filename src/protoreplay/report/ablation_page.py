@@ -33,7 +33,7 @@ class MeasuredAblation:
 
     @property
     def label(self) -> str:
-        """For people."""
+        """What is different, or which method it is in full."""
         return self.ablation.name or f"{self.ablation.method} in full"
 
 

@@ -27,7 +27,7 @@ class StreamSettings(Settings):
 
 
 class SplitSettings(StreamSettings):
-    """Incremental class."""
+    """Settings of a stream in which every task brings classes never seen before."""
 
     first_classes: int = Field(2, ge=1)
     """Classes of the first task."""
@@ -38,7 +38,7 @@ class SplitSettings(StreamSettings):
 
 
 class PermutedSettings(StreamSettings):
-    """Incremental domain."""
+    """Settings of a stream in which the same classes come back with their pixels in another order."""
 
     tasks: int = Field(10, ge=1)
     """Number of tasks, each with a pixel order of its own; the first keeps the order of the images."""
