@@ -22,9 +22,9 @@ def test_no_import_is_excused():
 def test_every_room_has_its_layer():
     (layers,) = (contract for contract in CONTRACTS if contract["type"] == "layers")
     assert layers["exhaustive"]
-    assert layers["exhaustive_ignores"] == ["_version"]
+    assert "exhaustive_ignores" not in layers
     listed = {room.strip() for layer in layers["layers"] for room in layer.split("|")}
-    assert listed == {path.parent.name for path in PACKAGE.glob("*/__init__.py")}
+    assert listed == {"_version", *(path.parent.name for path in PACKAGE.glob("*/__init__.py"))}
 
 
 def test_at_the_top_of_the_package_lie_only_rooms():
