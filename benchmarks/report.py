@@ -9,23 +9,26 @@ import tempfile
 import time
 from pathlib import Path
 
+from protoreplay.experiments.run_config import NamedSettings, RunConfig
+from protoreplay.experiments.run_folder import RunFolder
+
 PROTOCOLS = ("split-cifar10", "split-mini-imagenet", "split-digits")
 METHODS = 20
 SEEDS = 50
 TASKS = 9
 
 
-def write_run(folder: Path, protocol: str, method: int, seed: int, draw: random.Random) -> None:
+def write_run(folder: RunFolder, protocol: str, method: int, seed: int, draw: random.Random) -> None:
     """One run as `protoreplay run` leaves it, with made-up counts."""
     settings = {f"setting_{number}": number for number in range(20)} | {"lr": 0.001, "epochs": 50}
-    config = {
-        "protocol": {"name": protocol, "settings": {"shots": 10, "tasks": TASKS}},
-        "method": {"name": f"method-{method}", "settings": settings},
-        "seed": seed,
-        "evaluation": "test",
-        "known_classes": list(range(2, TASKS + 2)),
-        "versions": {"protoreplay": "0", "python": "3", "torch": "2", "numpy": "2"},
-    }
+    config = RunConfig(
+        protocol=NamedSettings(name=protocol, settings={"shots": 10, "tasks": TASKS}),
+        method=NamedSettings(name=f"method-{method}", settings=settings),
+        seed=seed,
+        evaluation="test",
+        known_classes=tuple(range(2, TASKS + 2)),
+        versions={"protoreplay": "0", "python": "3", "torch": "2", "numpy": "2"},
+    )
     counts = ["trained,tested,n,correct"]
     events = []
     for trained in range(1, TASKS + 1):
@@ -35,11 +38,10 @@ def write_run(folder: Path, protocol: str, method: int, seed: int, draw: random.
         losses = [round(draw.random(), 6) for _ in range(20)]
         times = {"learn_seconds": 1 + draw.random(), "test_seconds": 0.1}
         events.append(json.dumps({"task": trained, **times, "accuracy": 0.5, "losses": losses, "kept": kept}))
-    folder.mkdir(parents=True)
-    (folder / "config.json").write_text(json.dumps(config, indent=2))
-    (folder / "shots.json").write_text("[]")
-    (folder / "counts.csv").write_text("\n".join(counts) + "\n")
-    (folder / "events.jsonl").write_text("\n".join(events) + "\n")
+    contents = {"config.json": config.to_json(), "shots.json": b"[]"}
+    contents |= {"counts.csv": ("\n".join(counts) + "\n").encode(), "events.jsonl": ("\n".join(events) + "\n").encode()}
+    with folder.locked():
+        folder.adopt(contents)
 
 
 def main() -> None:
@@ -49,7 +51,9 @@ def main() -> None:
         for protocol in PROTOCOLS:
             for method in range(METHODS):
                 for seed in range(SEEDS):
-                    write_run(root / protocol / f"method-{method}" / f"seed-{seed}", protocol, method, seed, draw)
+                    write_run(
+                        RunFolder(root / protocol / f"method-{method}" / f"seed-{seed}"), protocol, method, seed, draw
+                    )
         print(f"{len(PROTOCOLS)} protocols x {METHODS} methods x {SEEDS} seeds of {TASKS} tasks, whole commands:")
         for words in (["table", str(root)], ["report", str(root), "-o", str(root / "report.html")]):
             started, used = time.perf_counter(), os.times()
