@@ -46,7 +46,9 @@ def test_every_command_takes_it_and_every_engine_gives_the_same(folder, monkeypa
     command(monkeypatch, "table", "one", "--format", "json")
     table = capsys.readouterr().out
     assert "FeCAM" in table
-    assert "NaN" not in table
+    told = [path.read_text() for path in (folder / "one").rglob("events.jsonl")]
+    assert len(told) == 1 + len(TRAINED)
+    assert not any("NaN" in events or "Infinity" in events for events in told), "a loss is not a number"
     command(monkeypatch, "report", "one", "-o", "report.html")
     assert "FeCAM" in (folder / "report.html").read_text()
     command(
