@@ -11,7 +11,7 @@ demo: $(INSTALLED)
 	$(BIN)/protoreplay report runs/demo -o runs/demo/report.html
 
 test: lint
-	$(BIN)/pytest -n 2
+	$(BIN)/pytest -n 2 --dist worksteal
 
 lint: $(INSTALLED)
 	$(BIN)/ruff format --check .
