@@ -160,11 +160,19 @@ def test_caps(taught, monkeypatch):
 
 
 def test_too_many_lessons_at_once(taught, monkeypatch):
-    go = threading.Event()
+    looking, go = threading.Event(), threading.Event()
     prepare = lessons.prepare_photos
-    monkeypatch.setattr(lessons, "prepare_photos", lambda *given: (go.wait(60), prepare(*given))[1])
+
+    def held(*given):
+        looking.set()
+        go.wait(60)
+        return prepare(*given)
+
+    monkeypatch.setattr(lessons, "prepare_photos", held)
     for _ in range(lessons.MOST_WAITING):
         begun = taught.post("/api/lessons", data={"label": "blue"}, files=files("blue", 1))
+        # One that is dropped before it is looked at ends at once; those behind the first wait for it.
+        assert looking.wait(60)
         # Dropping it does not make room before it has ended.
         assert taught.delete(f"/api/lessons/{begun.json()['id']}").status_code == 204
     assert taught.post("/api/lessons", data={"label": "blue"}, files=files("blue", 1)).status_code == 429
