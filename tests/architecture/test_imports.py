@@ -20,5 +20,5 @@ except SystemExit as stop:
 @pytest.mark.parametrize("code", ["import protoreplay", "import protoreplay.photos", HELP])
 def test_nothing_heavy_is_imported(code):
     shown = f"\nimport sys\nprint([name for name in {HEAVY} if name in sys.modules], file=sys.stderr)"
-    done = subprocess.run([sys.executable, "-c", code + shown], capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-c", code + shown], capture_output=True, text=True, timeout=300)
     assert (done.returncode, done.stderr) == (0, "[]\n")

@@ -305,7 +305,9 @@ def test_help_loads_nothing_heavy(words):
         "try: cli.main()\n"
         f"finally: print([name for name in {HEAVY} if name in sys.modules], file=sys.stderr)"
     )
-    done = subprocess.run([sys.executable, "-c", code], env=os.environ, check=True, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=os.environ, check=True, capture_output=True, text=True, timeout=300
+    )
     assert done.stderr == "[]\n"
 
 

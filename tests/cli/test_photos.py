@@ -205,7 +205,7 @@ def teaching(model, folder, tiny):
 def test_two_lessons_at_once_both_stay(tiny, tmp_path):
     folders = [fakes.photos(tmp_path / colour, 4, colours=(colour,)) for colour in ("red", "blue")]
     both = [teaching(tmp_path / "m", folder, tiny) for folder in folders]
-    assert [process.wait() for process in both] == [0, 0]
+    assert [process.wait(300) for process in both] == [0, 0]
     for process in both:
         process.stderr.close()
     assert sorted(model_file.read_model(tmp_path / "m").classes) == ["blue", "red"]

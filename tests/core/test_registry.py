@@ -142,7 +142,9 @@ def test_files_and_what_was_registered_are_known_in_another_process_where_the_fi
     functions.get(f"{path}:answer")
     path.unlink()
     sent = pickle.dumps((foreign_code(), ["here", f"{path}:answer"]))
-    other = subprocess.run([sys.executable, "-c", OTHER_PROCESS], input=sent, capture_output=True, check=False)
+    other = subprocess.run(
+        [sys.executable, "-c", OTHER_PROCESS], input=sent, capture_output=True, check=False, timeout=300
+    )
     assert other.stdout.split() == [b"6", b"42"], other.stderr
 
 

@@ -36,4 +36,4 @@ def web(monkeypatch):
         thread.start()
         yield f"http://127.0.0.1:{server.server_port}", pages
         server.shutdown()
-        thread.join()
+        thread.join(60)

@@ -60,7 +60,7 @@ def readers_folder(monkeypatch, tmp_path, small_cache):
 def run_command(monkeypatch, line):
     words = shlex.split(line)
     if words[0] == "make":
-        subprocess.run(["make", "--dry-run", *words[1:]], cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
+        subprocess.run(["make", "--dry-run", *words[1:]], cwd=ROOT, check=True, stdout=subprocess.DEVNULL, timeout=60)
         return
     assert words[0] == "protoreplay", f"{line}: cannot be run here; say why in the block's first line"
     monkeypatch.setattr(sys, "argv", small(words))
@@ -128,7 +128,7 @@ def test_the_site_builds_without_a_warning_and_fetches_nothing(tmp_path):
     """Links between pages, also to headings of the reference, are checked by the build."""
     command = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--site-dir", str(tmp_path)]
     built = subprocess.run(
-        command, cwd=ROOT, env={**os.environ, "NO_MKDOCS_2_WARNING": "1"}, capture_output=True, text=True
+        command, cwd=ROOT, env={**os.environ, "NO_MKDOCS_2_WARNING": "1"}, capture_output=True, text=True, timeout=600
     )
     assert built.returncode == 0, built.stderr
     assert built.stderr == built.stdout == ""

@@ -39,6 +39,7 @@ def use(package, *words):
         env={**os.environ, "PYTHONPATH": str(package.parent)},
         capture_output=True,
         text=True,
+        timeout=300,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout

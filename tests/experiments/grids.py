@@ -96,4 +96,4 @@ def workers(process: subprocess.Popen) -> list[int]:
 
 def kill_group(process: subprocess.Popen) -> None:
     os.killpg(process.pid, signal.SIGKILL)
-    process.communicate()
+    process.communicate(timeout=300)

@@ -91,7 +91,7 @@ def bench(place, protocol, methods, seeds, settings, address):
 
 def wait(process, until):
     while not until():
-        assert process.poll() is None, process.communicate()[1]
+        assert process.poll() is None, process.communicate(timeout=300)[1]
         time.sleep(0.01)
 
 

@@ -181,7 +181,7 @@ def test_killed_at_ten_random_moments_the_counts_are_the_same(tmp_path):
     child = SPAWNER.Process(target=_child, args=(str(tmp_path / "whole"),))
     started = time.perf_counter()
     child.start()
-    child.join()
+    child.join(300)
     whole_run = time.perf_counter() - started
     expected = files(tmp_path / "whole")
     moments = random.Random(0)
@@ -193,7 +193,7 @@ def test_killed_at_ten_random_moments_the_counts_are_the_same(tmp_path):
         child.join(moments.uniform(0, 0.6 * whole_run))
         if child.is_alive():
             child.kill()
-            child.join()
+            child.join(300)
             kills += 1
             folder = RunFolder(path)
             if folder.exists():

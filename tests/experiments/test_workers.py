@@ -61,7 +61,7 @@ def interrupt(process, how):
         kill_group(process)
     elif how == "command":
         process.kill()
-        process.communicate()
+        process.communicate(timeout=300)
         wait_until_gone(children)
     else:
         asked = time.monotonic()
@@ -82,7 +82,7 @@ def test_interrupted_at_random_moments_the_table_is_the_same_and_nothing_is_done
     if KILLS:
         ways, grid, tasks = ["group"] * KILLS, ["split-digits", "--methods", "all"], len(METHODS.names()) * 3 * 9
         whole = Bench(tmp_path / "whole", *grid, "--jobs", "2")
-        whole.start().communicate()
+        whole.start().communicate(timeout=3600)
         undisturbed = whole.root
     bench = Bench(tmp_path / "interrupted", *grid, "--jobs", "2")
     moments, target, finished = random.Random(0), 1, {}
@@ -93,7 +93,7 @@ def test_interrupted_at_random_moments_the_table_is_the_same_and_nothing_is_done
         if not left:
             bench.wait_for(lambda: bool(bench.finished()), process)
         time.sleep(moments.uniform(0, 0.05))
-        assert process.poll() is None, process.communicate()[1]
+        assert process.poll() is None, process.communicate(timeout=300)[1]
         interrupt(process, how)
         finished |= bench.finished()
         for path in bench.root.rglob("config.json"):

@@ -96,6 +96,6 @@ def test_many_threads_and_processes_share_it(path):
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join()
+        thread.join(300)
     assert held(path) == set(range(40))
     assert sqlite3.connect(path).execute("PRAGMA integrity_check").fetchone() == ("ok",)

@@ -120,5 +120,5 @@ def test_many_writers_lose_nothing(tmp_path):
     for worker in workers:
         worker.start()
     for worker in workers:
-        worker.join()
+        worker.join(300)
     assert len(model_file.read_model(path).classes) == 6

@@ -30,5 +30,5 @@ def running(model: Path, *options: str) -> Iterator[tuple[subprocess.Popen[str],
         yield process, found[0]
     finally:
         process.kill()
-        process.wait()
+        process.wait(300)
         process.stdout.close()

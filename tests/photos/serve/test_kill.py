@@ -38,7 +38,7 @@ def test_killed_while_it_learns_the_model_is_the_old_or_the_new_one(tiny, tmp_pa
             # Around the time at which the file is written.
             time.sleep(random.Random(number).uniform(0.2, 1.2) * usual)
             process.kill()
-            teacher.join()
+            teacher.join(300)
         found = {name: concept.count for name, concept in model_file.read_model(model).classes.items()}
         assert found in (known, {**known, f"class {number}": 40})
         print(f"try {number}: the {'old' if found == known else 'new'} model")
