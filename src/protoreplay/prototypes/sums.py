@@ -1,8 +1,12 @@
-"""What is kept of a class's features: sums, which any order gives alike, and a few features to calibrate on."""
+"""What is kept of a class: its features while they are few, then some of them and a Gaussian of all the others.
+
+Any order gives the same sums, and what is kept of a class never depends on another class. So classes can be added,
+merged and forgotten exactly, and the covariance that classes share is the sum of what each of them keeps.
+"""
 
 import functools
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
@@ -10,11 +14,11 @@ import numpy.typing as npt
 
 Floats = npt.NDArray[np.float64]
 Keys = npt.NDArray[np.uint64]
+Rows = npt.NDArray[np.floating]
 
-SAMPLE = 10
-"""Features kept of a class, at most."""
-SAMPLES = 1000
-"""Features kept of all classes together, where that leaves each of them one."""
+SINGLES, RANK = 15, 15
+"""Of more features than both together, the first number is kept singly, and the others as a Gaussian of as many
+directions as the second: at 2,280 features of 16 bits, 155 KB a class. docs/photos.md has what that costs."""
 
 
 def rooted(features: npt.NDArray[np.floating]) -> Floats:
@@ -24,61 +28,164 @@ def rooted(features: npt.NDArray[np.floating]) -> Floats:
 
 
 @dataclass(frozen=True)
-class ClassSums:
-    """A Gaussian class as sums over its features: adding two is summing over the features of both.
+class GaussianSum:
+    """Features that are no longer kept singly, as one Gaussian.
 
     Attributes:
-        count: number of features.
-        total: their sum, D.
-        squares: sum of their squares, D.
-        sample_keys: uint64, ascending: keys of those of `sample`: the lowest ones, which are the same in whatever order
-            features came, and as good as random.
-        sample: float16, M x D: some of the features.
+        weight: of all of them together.
+        mean: D.
+        factor: R x D: the products of its rows add up to the covariance, but for `even`.
+        even: variance in every direction that `factor` does not have.
     """
 
-    count: int
-    total: Floats
-    squares: Floats
-    sample_keys: Keys
-    sample: npt.NDArray[np.float16]
+    weight: float
+    mean: Floats
+    factor: Rows
+    even: float
 
     @classmethod
-    def of(cls, features: Floats, keys: Sequence[int]) -> Self:
-        """The sums of some features, N x D, with a key for each, N, by which they are drawn."""
-        order = np.argsort(np.asarray(keys, np.uint64), kind="stable")
-        # Summed in the order of keys, so that the same features give the same sums to the last bit.
-        ranked = features[order].astype(np.float64)
-        lowest = np.asarray(keys, np.uint64)[order[:SAMPLE]]
-        return cls(len(keys), ranked.sum(0), np.square(ranked).sum(0), lowest, ranked[:SAMPLE].astype(np.float16))
+    def nothing(cls, width: int, kind: npt.DTypeLike) -> Self:
+        """Of no features."""
+        return cls(0.0, np.zeros(width), np.zeros((0, width), kind), 0.0)
+
+    def scatter_rows(self, mean: Floats) -> Floats:
+        """Rows, R + 1 x D, whose products add up to the scatter around `mean`, D, but for `even`."""
+        rows = np.concatenate([self.factor.astype(np.float64), (self.mean - mean)[None]])
+        return np.sqrt(self.weight) * rows
+
+    def plus(self, rows: Rows, weights: Floats, rank: int) -> "GaussianSum":
+        """With more features, N x D, and at most `rank` directions."""
+        return self._joined(_weighted_mean(rows, weights), float(weights.sum()), _around(rows, weights), 0.0, rank)
+
+    def plus_gaussian(self, other: "GaussianSum", rank: int) -> "GaussianSum":
+        """With all that another one has."""
+        factor = np.sqrt(other.weight) * other.factor.astype(np.float64)
+        return self._joined(other.mean, other.weight, factor, other.weight * other.even, rank)
+
+    def _joined(self, mean: Floats, weight: float, scatter: Floats, even: float, rank: int) -> "GaussianSum":
+        if not weight:
+            return self
+        total = self.weight + weight
+        rows = scatter
+        if self.weight:
+            apart = np.sqrt(self.weight * weight / total) * (mean - self.mean)
+            rows = np.concatenate([np.sqrt(self.weight) * self.factor.astype(np.float64), scatter, apart[None]])
+        factor, dropped = main_rows(rows / np.sqrt(total), rank)
+        left = (self.weight * self.even + even) / total + dropped / len(mean)
+        middle = (self.weight * self.mean + weight * mean) / total
+        return GaussianSum(total, middle, factor.astype(self.factor.dtype), left)
+
+
+def main_rows(rows: Floats, rank: int) -> tuple[Floats, float]:
+    """At most `rank` rows with the main part of the products of `rows`, N x D, and the trace of what is left out."""
+    if len(rows) <= rank:
+        return rows, 0.0
+    if len(rows) <= rows.shape[1]:
+        values, vectors = np.linalg.eigh(rows @ rows.T)
+        kept = vectors[:, -rank:].T @ rows
+    else:
+        values, vectors = np.linalg.eigh(rows.T @ rows)
+        kept = np.sqrt(np.maximum(values[-rank:], 0))[:, None] * vectors[:, -rank:].T
+    return kept, float(np.maximum(values[:-rank], 0).sum()) if rank < len(values) else 0.0
+
+
+def _weighted_mean(rows: Rows, weights: Floats) -> Floats:
+    return weights @ rows.astype(np.float64) / weights.sum()
+
+
+def _around(rows: Rows, weights: Floats) -> Floats:
+    return np.sqrt(weights)[:, None] * (rows.astype(np.float64) - _weighted_mean(rows, weights))
+
+
+@dataclass(frozen=True)
+class ClassSums:
+    """A class as its features: adding two gives the class of the features of both.
+
+    Attributes:
+        keys: uint64, M, ascending: of the features that are kept singly, those with the lowest keys.
+        looks: uint64, M: a perceptual hash of what each is of; 0 where none is known.
+        weights: float64, M: how often each counts.
+        rows: M x D, the features, rounded to their kind of number when they came and never again.
+        others: of all other features.
+    """
+
+    keys: Keys
+    looks: Keys
+    weights: Floats
+    rows: Rows
+    others: GaussianSum
+
+    @classmethod
+    def of(
+        cls,
+        features: Floats,
+        keys: Sequence[int] | Keys,
+        looks: Sequence[int] | Keys | None = None,
+        weights: Floats | None = None,
+        kind: npt.DTypeLike = np.float64,
+    ) -> Self:
+        """The class of some features, N x D, with a key each, N; features of the same key must be the same.
+
+        Args:
+            features: N x D.
+            keys: N.
+            looks: a perceptual hash each, N.
+            weights: N; 1 each if left out.
+            kind: of number that features are kept as.
+        """
+        unique, first, place = np.unique(np.asarray(keys, np.uint64), return_index=True, return_inverse=True)
+        each = np.ones(len(features)) if weights is None else np.asarray(weights, np.float64)
+        seen = np.zeros(len(unique), np.uint64) if looks is None else np.asarray(looks, np.uint64)[first]
+        rows = features[first].astype(kind)
+        return cls(unique, seen, np.bincount(place, each), rows, GaussianSum.nothing(rows.shape[1], kind))
 
     def __add__(self, other: "ClassSums") -> "ClassSums":
-        keys = np.concatenate([self.sample_keys, other.sample_keys])
-        lowest = np.argsort(keys, kind="stable")[:SAMPLE]
+        keys = np.concatenate([self.keys, other.keys])
+        unique, first, place = np.unique(keys, return_index=True, return_inverse=True)
         return ClassSums(
-            self.count + other.count,
-            self.total + other.total,
-            self.squares + other.squares,
-            keys[lowest],
-            np.concatenate([self.sample, other.sample])[lowest],
+            unique,
+            np.concatenate([self.looks, other.looks])[first],
+            np.bincount(place, np.concatenate([self.weights, other.weights]), len(unique)),
+            np.concatenate([self.rows, other.rows])[first],
+            self.others.plus_gaussian(other.others, max(len(self.others.factor), len(other.others.factor))),
         )
 
-    def with_sample_of(self, most: int) -> "ClassSums":
-        """With at most so many sampled features: those of the lowest keys."""
-        if len(self.sample_keys) <= most:
+    def reduced(self, singles: int = SINGLES, rank: int = RANK) -> "ClassSums":
+        """With at most `singles` features, those of the lowest keys, and `rank` directions of all the others."""
+        fits = not self.others.weight and len(self.keys) <= singles + rank
+        if fits or len(self.keys) <= singles:
             return self
-        return replace(self, sample_keys=self.sample_keys[:most], sample=self.sample[:most])
+        others = self.others.plus(self.rows[singles:], self.weights[singles:], rank)
+        first = (self.keys[:singles], self.looks[:singles], self.weights[:singles], self.rows[:singles])
+        return ClassSums(*first, others)
+
+    @functools.cached_property
+    def count(self) -> float:
+        """The weight of all features."""
+        return float(self.weights.sum()) + self.others.weight
 
     @functools.cached_property
     def mean(self) -> Floats:
         """The prototype's mean, D."""
-        return self.total / self.count
+        total = self.weights @ self.rows.astype(np.float64) + self.others.weight * self.others.mean
+        return total / self.count  # type: ignore[no-any-return]
 
-    @functools.cached_property
-    def scatter(self) -> Floats:
-        """Sum of squared distances from the mean in each dimension, D."""
-        return np.maximum(self.squares - self.total * self.mean, 0.0)
+    @property
+    def apart(self) -> Floats:
+        """The features that are kept singly, from the mean, M x D."""
+        return self.rows.astype(np.float64) - self.mean  # type: ignore[no-any-return]
 
+    @property
+    def even_scatter(self) -> float:
+        """Scatter around the mean that `scatter_rows` does not have, in every direction."""
+        return self.others.weight * self.others.even
 
-def sample_size(classes: int) -> int:
-    """Features to keep of each of so many classes."""
-    return max(1, min(SAMPLE, SAMPLES // max(classes, 1)))
+    @property
+    def scatter_size(self) -> int:
+        """How many rows `scatter_rows` has: first those of the features that are kept singly."""
+        return len(self.keys) + (len(self.others.factor) + 1 if self.others.weight else 0)
+
+    def scatter_rows(self) -> Floats:
+        """Rows, R x D, whose products add up to the scatter around the mean."""
+        own = np.sqrt(self.weights)[:, None] * self.apart
+        return np.concatenate([own, self.others.scatter_rows(self.mean)]) if self.others.weight else own

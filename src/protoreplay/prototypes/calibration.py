@@ -1,0 +1,131 @@
+"""What leaving out the learned features says: ridge and shrink, how sure to be, and when to say "I don't know"."""
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from protoreplay.prototypes.covariance import CovarianceKind, RidgeInverse
+from protoreplay.prototypes.sums import Floats
+from protoreplay.prototypes.taught import LeftOutScores, TaughtClasses
+
+SHRINK, SHRINKS = 0.5, (0.3, 0.5, 0.7, 1.0)
+"""The usual one, and what is tried. These and the numbers below were chosen on training images of other
+sets: docs/photos.md."""
+RIDGE_STEPS = (1 / 9, 1 / 3, 1.0, 3.0, 9.0)
+"""Ridges that are tried, times the usual one."""
+RIDGE_WEIGHT = 1.0
+"""How strongly the ridge is drawn to the usual one: nats at ten times as much or as little."""
+TYPICAL_TEMPERATURE = 0.25
+"""The usual temperature, in distances of an image from its class."""
+SHRINK_WEIGHT = 10.0
+"""How strongly the shrink is drawn to the usual one: nats at a difference of 1."""
+PRIOR_WEIGHT = 5.0
+"""How strongly the temperature is drawn to the typical one where few images speak for another."""
+MOST_CHOSEN = 1200
+"""Classes, and directions of the covariance, up to which ridge and shrink are chosen: with more it takes seconds, and
+the usual ones are as good."""
+
+
+class HeadCalibration(NamedTuple):
+    """What leaving out learned features says.
+
+    Attributes:
+        ridge: mean eigenvalues of the shared covariance that are added to it in every direction.
+        shrink: how far from the centre of all prototypes one is taken to be.
+        noise: squared distance of an image from the true mean of its class, on average.
+        temperature: divides the scores.
+        familiar_mean: how familiar images of the classes look, on average.
+        familiar_std: and how far this varies; 0 where fewer than three groups could be left out.
+        groups: how many could be left out: images that differ, of classes that have others.
+    """
+
+    ridge: float
+    shrink: float
+    noise: float
+    temperature: float
+    familiar_mean: float
+    familiar_std: float
+    groups: int
+
+
+def usual_ridge(features: float) -> float:
+    """The ridge that was best on other data with so many learned features in all."""
+    return min(max(2000 / max(features, 1.0), 1.0), 60.0)
+
+
+def calibrate(taught: TaughtClasses, kind: CovarianceKind = "full") -> HeadCalibration:
+    """Everything that is chosen from what was learned."""
+    covariance, classes = taught.covariance, len(taught.members)
+    usual = usual_ridge(covariance.freedom + classes)
+    directions = min(len(covariance.rows) or covariance.width, covariance.width)
+    if kind != "full" or max(directions, classes) > MOST_CHOSEN or not covariance.mean_eigenvalue():
+        left_out = taught.plan().carried_out(taught.inverse(usual, kind), covariance_stays=kind != "full")
+        return calibration_of(left_out, usual, taught, (SHRINK,))[1]
+    plan, variances = taught.plan_in_main_directions()
+    found = []
+    for step in RIDGE_STEPS:
+        ridge = usual * step
+        inverse = RidgeInverse(1 / (variances + ridge * taught.level()), 1, np.zeros((0, len(variances))))
+        loss, calibration = calibration_of(plan.carried_out(inverse), ridge, taught, SHRINKS)
+        found.append((loss + RIDGE_WEIGHT * math.log10(step) ** 2, calibration))
+    return min(found, key=lambda one: one[0])[1]
+
+
+def calibration_of(
+    left_out: LeftOutScores | None, ridge: float, taught: TaughtClasses, shrinks: Sequence[float]
+) -> tuple[float, HeadCalibration]:
+    """The loss with the best of `shrinks`, and the calibration."""
+    if left_out is None:
+        # As if images of a class differed as much as classes do: nothing else is known.
+        noise = taught.prototypes.shape[1] / ridge
+        return 0.0, HeadCalibration(ridge, SHRINK, noise, TYPICAL_TEMPERATURE * math.sqrt(noise), 0.0, 0.0, 0)
+    typical = TYPICAL_TEMPERATURE * math.sqrt(max(left_out.noise, 1e-9))
+    owners, votes = left_out.owners, left_out.votes
+    options = []
+    for shrink in shrinks:
+        temperature, loss = likeliest_temperature(left_out.scores(shrink), owners, votes, typical)
+        options.append((loss + SHRINK_WEIGHT * (shrink - SHRINK) ** 2, shrink, temperature))
+    loss, shrink, temperature = min(options)
+    familiar, total = left_out.familiarity(), float(votes.sum())
+    mean = float(votes @ familiar) / total
+    spread = math.sqrt(float(votes @ np.square(familiar - mean)) / (total - 1)) if total > 2.5 else 0.0
+    return loss, HeadCalibration(ridge, shrink, left_out.noise, temperature, mean, spread, round(total))
+
+
+def likeliest_temperature(
+    scores: Floats, owners: npt.NDArray[np.int64], votes: Floats, typical: float
+) -> tuple[float, float]:
+    """The temperature under which the images' own classes are the likeliest, drawn to the typical one; and the loss.
+
+    The penalised loss has one minimum in the logarithm of the temperature on the range tried, found by golden section.
+    Written out, although `scipy.optimize.minimize_scalar` has it: importing `scipy.optimize` 1.17 took 0.43 s (best of
+    five, after NumPy's own 0.25 s), and every command that answers one photo would wait for it.
+    """
+    above = scores - scores.max(1, keepdims=True)
+    own = above[np.arange(len(owners)), owners]
+
+    def loss(log: float) -> float:
+        scale = math.exp(-log) / typical
+        return float(votes @ (np.log(np.exp(scale * above).sum(1)) - scale * own))
+
+    def drawn(log: float) -> float:
+        return loss(log) + PRIOR_WEIGHT * log**2
+
+    low, high = -3.0, 3.0
+    golden = (math.sqrt(5) - 1) / 2
+    one, two = high - golden * (high - low), low + golden * (high - low)
+    at_one, at_two = drawn(one), drawn(two)
+    while high - low > 0.01:
+        if at_one < at_two:
+            high, two, at_two = two, one, at_one
+            one = high - golden * (high - low)
+            at_one = drawn(one)
+        else:
+            low, one, at_one = one, two, at_two
+            two = low + golden * (high - low)
+            at_two = drawn(two)
+    log = (low + high) / 2
+    return typical * math.exp(log), loss(log)

@@ -1,0 +1,236 @@
+"""Learned classes, and every group of their features left out in turn."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from protoreplay.prototypes.covariance import CovarianceKind, RidgeInverse, SharedCovariance
+from protoreplay.prototypes.left_out import LeftOutGroups, left_out_products
+from protoreplay.prototypes.near_duplicates import Labels, class_groups
+from protoreplay.prototypes.sums import ClassSums, Floats
+
+BACKGROUND = 0.4
+"""Share of the distance from the centre of all classes that an image is forgiven: what is odd in every respect is far
+from all classes, and no news; chosen on training images (docs/photos.md)."""
+MOST_ASKED, FEWEST_ASKED = 1000, 250
+"""Features that are left out at most: fewer, the more classes they are compared with."""
+
+
+class LeftOutScores(NamedTuple):
+    """How N learned features compare with all classes once they are left out.
+
+    Attributes:
+        cross: products with prototypes, N x K.
+        squares: of prototypes with themselves, N x K, less what few features add to them.
+        lengths: products of features with themselves, N.
+        owners: int64, N: their classes.
+        votes: N: features that are almost the same have one vote together.
+        noise: squared distance of an image from the true mean of its class, on average.
+    """
+
+    cross: Floats
+    squares: Floats
+    lengths: Floats
+    owners: npt.NDArray[np.int64]
+    votes: Floats
+    noise: float
+
+    def scores(self, shrink: float) -> Floats:
+        """N x K, with prototypes shrunk to their centre."""
+        return self.cross - shrink / 2 * self.squares
+
+    def familiarity(self) -> Floats:
+        """N: minus the squared distance from the nearest class, plus the part of that from the centre forgiven."""
+        return (2 * self.cross - self.squares).max(1) - (1 - BACKGROUND) * self.lengths  # type: ignore[no-any-return]
+
+
+class _Group(NamedTuple):
+    """One group: its class, its features among those of the class, what each of them counts, and what will be left.
+
+    Attributes:
+        owner: the class.
+        places: which of the features that are kept singly.
+        votes: of each.
+        share: of the class, that goes with the group.
+        remaining: features of the class that differ, without it.
+    """
+
+    owner: int
+    places: Labels
+    votes: Floats
+    share: float
+    remaining: float
+
+
+class LeaveOutPlan(NamedTuple):
+    """All groups that can be left out, by their size, and what they are compared with.
+
+    Attributes:
+        batches: groups of one size, what each query counts, G x Q, and what is left of each class, G.
+        prototypes: means of the classes from their centre, K x D.
+        counts: features of each class that differ, K.
+        freedom: degrees of freedom of the covariance.
+    """
+
+    batches: Sequence[tuple[LeftOutGroups, Floats, Floats]]
+    prototypes: Floats
+    counts: Floats
+    freedom: float
+
+    def carried_out(self, inverse: RidgeInverse, covariance_stays: bool = False) -> LeftOutScores | None:
+        """What is found with this inverse of the covariance; None where nothing can be left out.
+
+        With `covariance_stays` features are not taken out of the covariance.
+        """
+        if not self.batches:
+            return None
+        parts = []
+        for groups, votes, remaining in self.batches:
+            kept = groups._replace(added=groups.added[:, :0]) if covariance_stays else groups
+            found = left_out_products(kept, self.prototypes, inverse, self.freedom)
+            each = votes.shape[1]
+            by_query = (np.repeat(one, each, 0) for one in (found.squares, groups.owners, remaining))
+            parts.append((found.cross.reshape(-1, len(self.counts)), found.lengths.ravel(), votes.ravel(), *by_query))
+        cross, lengths, votes, squares, owners, remaining = (np.concatenate(part) for part in zip(*parts, strict=True))
+        own = np.arange(len(owners)), owners
+        # From a mean of n features, an image is farther than from the true mean by the n-th part of its noise.
+        distances = (lengths - 2 * cross[own] + squares[own]) * remaining / (remaining + 1)
+        noise = float(votes @ distances / votes.sum())
+        squares = squares - noise / self.counts
+        squares[own] += noise / self.counts[owners] - noise / remaining
+        return LeftOutScores(cross, squares, lengths, owners, votes, noise)
+
+
+class TaughtClasses(NamedTuple):
+    """Learned classes, K, and what they share.
+
+    Attributes:
+        members: the classes.
+        groups: of each, the group of every feature that is kept singly.
+        centre: the mean of all means, D.
+        prototypes: the means from there, K x D.
+        covariance: within classes.
+    """
+
+    members: Sequence[ClassSums]
+    groups: Sequence[Labels]
+    centre: Floats
+    prototypes: Floats
+    covariance: SharedCovariance
+
+    @classmethod
+    def of(
+        cls, members: Sequence[ClassSums], near: float | None, covariance: SharedCovariance | None = None
+    ) -> "TaughtClasses":
+        """Of classes; `near` as in `class_groups`, and the covariance where it is known already."""
+        means = np.stack([member.mean for member in members])
+        shared = covariance or SharedCovariance.of_classes(members, means.shape[1])
+        centre = means.mean(0)
+        return cls(members, [class_groups(member, near) for member in members], centre, means - centre, shared)
+
+    def effective_counts(self) -> Floats:
+        """How many features that differ each class has, K; those not kept singly differ in the same share."""
+        pairs = zip(self.members, self.groups, strict=True)
+        return np.array([m.count * _votes(m, labels).sum() / m.weights.sum() for m, labels in pairs])
+
+    def level(self) -> float:
+        """What a ridge of 1 adds: the mean eigenvalue of the covariance, or a guess where nothing has varied yet.
+
+        The guess is that images of a class differ as much as classes do.
+        """
+        guess = float(np.square(self.prototypes).mean()) or 1 / self.prototypes.shape[1]
+        return self.covariance.mean_eigenvalue() or guess
+
+    def inverse(self, ridge: float, kind: CovarianceKind = "full") -> RidgeInverse:
+        """Of the covariance with so many mean eigenvalues added in every direction."""
+        return self.covariance.inverse(ridge * self.level(), kind)
+
+    def plan(self) -> LeaveOutPlan:
+        """Of all that can be left out."""
+        return self._plan([member.apart for member in self.members], self.prototypes)
+
+    def plan_in_main_directions(self) -> tuple[LeaveOutPlan, Floats]:
+        """The same in coordinates in which the covariance is diagonal, and its variances there.
+
+        Beside its eigenvectors, prototypes need at most K directions more.
+        """
+        values, vectors, coordinates = self.covariance.spectrum
+        inside = self.prototypes @ vectors.T
+        beside, turn = np.linalg.eigh(self.prototypes @ self.prototypes.T - inside @ inside.T)
+        outside = turn * np.sqrt(np.maximum(beside, 0))
+        wider = ((0, 0), (0, len(outside)))
+        aparts, row = [], 0
+        for member in self.members:
+            if len(coordinates):  # the rows are those of the classes in their order, and need no product
+                place = coordinates[row : row + len(member.keys)] / np.sqrt(member.weights)[:, None]
+                row += member.scatter_size
+            else:
+                place = member.apart @ vectors.T
+            aparts.append(np.pad(place, wider))
+        even = self.covariance.even / max(self.covariance.freedom, 1.0)
+        return self._plan(aparts, np.concatenate([inside, outside], 1)), np.pad(values, wider[1]) + even
+
+    def _plan(self, aparts: Sequence[Floats], prototypes: Floats) -> LeaveOutPlan:
+        counts = self.effective_counts()
+        by_size: dict[int, list[_Group]] = {}
+        for group in self._asked(counts):
+            by_size.setdefault(len(group.places), []).append(group)
+        batches = []
+        for _, some in sorted(by_size.items()):
+            owners = np.array([group.owner for group in some])
+            apart = np.stack([aparts[group.owner][group.places] for group in some])
+            weights = np.stack([self.members[group.owner].weights[group.places] for group in some])
+            totals = np.array([self.members[owner].count for owner in owners])
+            shares = np.array([group.share for group in some])
+            removed = weights.sum(1)
+            pulls = np.einsum("gq,gqd->gd", weights, apart) / removed[:, None] * (shares / (1 - shares))[:, None]
+            groups = LeftOutGroups(
+                apart + prototypes[owners][:, None], pulls, _added_rows(apart, weights, totals), removed, owners
+            )
+            votes = np.stack([group.votes for group in some])
+            batches.append((groups, votes, np.array([group.remaining for group in some])))
+        return LeaveOutPlan(batches, prototypes, counts, self.covariance.freedom)
+
+    def _asked(self, counts: Floats) -> list[_Group]:
+        """The groups that can be left out: of the lowest keys, in whatever order features came."""
+        most = max(FEWEST_ASKED, min(MOST_ASKED, 100 * MOST_ASKED // len(self.members)))
+        found = []
+        for owner, (member, labels) in enumerate(zip(self.members, self.groups, strict=True)):
+            votes = _votes(member, labels)
+            for label in np.unique(labels):
+                places = np.flatnonzero(labels == label)
+                # Of features like these there are as many among those that are not kept singly.
+                among = member.weights.sum() if len(places) > 1 else member.count
+                share = float(member.weights[places].sum() / among)
+                remaining = float(
+                    counts[owner] - votes[places].sum() * (member.count / among if len(places) > 1 else 1)
+                )
+                if share < 1 - 1e-9 and remaining > 1e-9 and member.weights[places].all():
+                    found.append((int(member.keys[places[0]]), _Group(owner, places, votes[places], share, remaining)))
+        found.sort(key=lambda pair: (pair[0], pair[1].owner))
+        sizes = np.cumsum([len(group.places) for _, group in found]) if found else np.zeros(0)
+        return [group for (_, group), size in zip(found, sizes, strict=True) if size <= most]
+
+
+def _votes(member: ClassSums, labels: Labels) -> Floats:
+    """Of each feature that is kept singly, M: one for each group."""
+    return member.weights / np.bincount(labels, minlength=len(labels))[labels]  # type: ignore[no-any-return]
+
+
+def _added_rows(apart: Floats, weights: Floats, totals: Floats) -> Floats:
+    """Rows, G x Q x D, whose products groups have added to the scatter of their classes.
+
+    Args:
+        apart: features from the mean of their class, G x Q x D.
+        weights: G x Q.
+        totals: of all features of the class, G.
+
+    Without a group the mean lies elsewhere, so that what goes is `Y' (I + u u' / (n - g)) Y`, with `Y` the features times
+    the roots `u` of their weights, `g` these weights' sum and `n` the total. Its root is `Y + b u u' Y`.
+    """
+    roots = np.sqrt(weights)
+    rows, own = roots[:, :, None] * apart, weights.sum(1)
+    factor = (np.sqrt(1 + own / (totals - own)) - 1) / own
+    return rows + (factor[:, None] * roots)[:, :, None] * np.einsum("gq,gqd->gd", roots, rows)[:, None]
