@@ -52,6 +52,17 @@ def central_square(picture: Image.Image, size: int, fast: bool = False) -> npt.N
     return np.asarray(ImageOps.fit(picture, (size, size), chosen)).transpose(2, 0, 1)
 
 
+def perceptual_hash(square: npt.NDArray[np.uint8]) -> int:
+    """64 bits that pictures have in common that look almost the same: which of two neighbouring fields is brighter.
+
+    Args:
+        square: uint8, 3 x size x size.
+    """
+    fields = Image.fromarray(square.mean(0).astype(np.uint8)).resize((9, 8), Image.Resampling.BOX)
+    grey = np.asarray(fields).astype(np.int64)
+    return int.from_bytes(np.packbits(grey[:, 1:] > grey[:, :-1]).tobytes())
+
+
 def map_in_threads(work: Callable[[T], R], items: Iterable[T], done: Callable[[int], None]) -> list[R]:
     """`work` on each of `items`, in order; Pillow decodes without Python's lock. `done` is told how many at a time.
 

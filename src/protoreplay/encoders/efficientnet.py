@@ -33,8 +33,9 @@ STAGES = (
 SCALES = {"lite0": (1.0, 1.0), "lite1": (1.0, 1.1), "lite2": (1.1, 1.2)}
 """Factors of channels and of blocks."""
 FIRST_CHANNELS, CHANNELS, CLASSES = 32, 1280, 1000
-SOFTNESS, SHARE = 2.0, 0.1
-"""Temperature of the probabilities among the features, and their weight; chosen on CIFAR-10's training images."""
+SOFTNESS, SHARE = 2.0, 0.5
+"""Temperature of the probabilities among the features, and their weight beside the channels; chosen on training images
+(docs/photos.md)."""
 EPSILON = 1e-3
 """What batch normalisation adds to variances."""
 

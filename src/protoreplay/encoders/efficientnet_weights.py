@@ -7,7 +7,7 @@ from protoreplay.core.errors import UserError
 
 MEAN, STD = 127.0, 128.0
 """Of pixels, in all channels, as the weights were trained; what their packages' README says is something else."""
-READOUT = "channels, probabilities / 10 at temperature 2"
+READOUT = "channels, probabilities / 2 at temperature 2"
 """What the features are; part of the fingerprint."""
 
 

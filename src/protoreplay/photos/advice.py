@@ -8,11 +8,13 @@ from statistics import NormalDist
 import numpy as np
 
 from protoreplay.photos.photo_model import PhotoModel
-from protoreplay.prototypes.prototype_head import dimension_weights, left_out_distances, scaled_softmax, shared_scatter
+from protoreplay.prototypes.covariance import RidgeInverse
 from protoreplay.prototypes.sums import Floats
 
 COLLISION = 0.1
 """Expected confusion of two classes from which a person is warned."""
+MANY_ALIKE = 3
+"""Photos that are almost the same from which a person is told."""
 MISPLACED = 0.95
 """Probability of another class from which a photo may be in the wrong folder."""
 
@@ -45,26 +47,37 @@ class MisplacedPhoto:
         )
 
 
+@dataclass(frozen=True)
+class NearDuplicates:
+    """A class of which many photos are almost the same; of a large class, as far as its photos are kept."""
+
+    name: str
+    photos: int
+    different: int
+
+    def __str__(self) -> str:
+        if self.different == 1:
+            return f"the {self.photos} photos of '{self.name}' are almost the same: teach some that differ"
+        return (
+            f"the {self.photos} photos of '{self.name}' are only {self.different} that differ, the others are almost "
+            "the same as these: teach some that differ"
+        )
+
+
 def expected_confusions(model: PhotoModel, of: Sequence[str] | None = None) -> Floats:
     """Expected confusion of classes, `of` (all if left out) x K, in the order of `model.head.names`; 0 with itself.
 
-    Two Gaussians of the shared variances, widened by the calibrated temperature, overlap by this much at the border
+    Two Gaussians of the shared covariance, widened by the calibrated temperature, overlap by this much at the border
     half-way between them. Of few photos, means are uncertain and seem further apart than they are: this is taken off.
     """
-    names = model.head.names
-    members = [model.classes[name].sums for name in names]
-    scatter, freedom = shared_scatter(members)
-    weight = dimension_weights(scatter, freedom)
-    root = np.sqrt(weight)
-    means = np.stack([member.mean for member in members]) * root
+    head, taught = model.head, model.taught
+    names = head.names
     rows = np.array([names.index(name) for name in of], int) if of is not None else np.arange(len(names))
-    squares = np.square(means).sum(1)
-    distances = squares[rows, None] + squares - 2 * means[rows] @ means.T
-    noise = float((scatter * weight).sum()) / max(freedom, 1)
-    uncertain = np.array([noise / member.count for member in members])
-    distances = np.maximum(distances - uncertain[rows, None] - uncertain, 0)
+    products = taught.prototypes[rows] @ head.matrix[: len(names)].T.astype(np.float64)
+    squares = head.squares.astype(np.float64)
+    distances = np.maximum(squares[rows, None] + squares - 2 * products, 0)
     normal = NormalDist()
-    half = 0.5 / math.sqrt(model.head.calibration.temperature)
+    half = 0.5 / math.sqrt(head.calibration.temperature)
     overlap = np.vectorize(normal.cdf, otypes=[float])(-half * np.sqrt(distances))
     overlap[np.arange(len(rows)), rows] = 0.0
     return overlap  # type: ignore[no-any-return]
@@ -82,22 +95,35 @@ def find_collisions(model: PhotoModel, new: Sequence[str]) -> list[ClassCollisio
     return sorted(found, key=lambda collision: -collision.confusion)
 
 
-def find_misplaced(model: PhotoModel, taught: Mapping[str, tuple[Sequence[str], Floats]]) -> list[MisplacedPhoto]:
-    """Photos just taught (names and features, N x D, by class) that look like another class once they are left out."""
+def find_misplaced(model: PhotoModel, taught: Mapping[str, Mapping[int, str]]) -> list[MisplacedPhoto]:
+    """Photos just taught (names by key, by class) that look like another class once they are left out."""
     names = model.head.names
-    members = [model.classes[name].sums for name in names]
-    taught = {name: photos for name, photos in taught.items() if model.classes[name].count > 1 and len(photos[0])}
-    if len(names) < 2 or not taught:
+    photos = {key: (name, photo) for name, some in taught.items() for key, photo in some.items()}
+    if len(names) < 2 or not photos:
         return []
-    photos = [photo for names_, _ in taught.values() for photo in names_]
-    owners = np.repeat([names.index(name) for name in taught], [len(photos) for photos, _ in taught.values()])
-    features = np.concatenate([features for _, features in taught.values()])
-    means = np.stack([member.mean for member in members])
-    distances, _ = left_out_distances(members, means, dimension_weights(*shared_scatter(members)), features, owners)
-    probabilities = scaled_softmax((-distances).astype(np.float32), 2 * model.head.calibration.temperature)
+    head = model.head
+    bend = head.matrix[len(names) :].astype(np.float64)
+    inverse = RidgeInverse(head.flat.astype(np.float64), head.sign, bend)
+    plan = model.taught.plan(np.array(sorted(photos), np.uint64))
+    left_out = plan.carried_out(inverse, noise=head.calibration.noise)
+    if left_out is None:
+        return []
+    scores = left_out.scores(head.calibration.shrink).astype(np.float32)
     found = []
-    for photo, owner, row in zip(photos, owners, probabilities, strict=True):
-        best = int(row.argmax())
-        if best != owner and row[best] >= MISPLACED:
-            found.append(MisplacedPhoto(photo, names[owner], names[best], float(row[best])))
+    for key, owner, row in zip(left_out.keys, left_out.owners, head.probabilities(scores), strict=True):
+        best, (name, photo) = int(row.argmax()), photos.get(int(key), ("", ""))
+        if name == names[owner] and best != owner and row[best] >= MISPLACED:
+            found.append(MisplacedPhoto(photo, name, names[best], float(row[best])))
+    order = {photo: number for number, (_, photo) in enumerate(photos.values())}
+    return sorted(found, key=lambda one: order[one.photo])
+
+
+def find_near_duplicates(model: PhotoModel, of: Sequence[str]) -> list[NearDuplicates]:
+    """Of these classes, those whose photos are mostly almost the same."""
+    found = []
+    for name in of:
+        labels = model.taught.groups[model.head.names.index(name)]
+        largest, groups = int(np.bincount(labels).max()), len(np.unique(labels))
+        if largest >= MANY_ALIKE and 2 * groups <= len(labels):
+            found.append(NearDuplicates(name, len(labels), groups))
     return found

@@ -8,7 +8,6 @@ import numpy.typing as npt
 
 from protoreplay.photos.embedding import EmbeddedPhoto
 from protoreplay.photos.photo_model import PhotoModel
-from protoreplay.prototypes.prototype_head import familiarity_scores
 from protoreplay.prototypes.sums import Floats, rooted
 
 BATCH = 128
@@ -24,7 +23,7 @@ class Choice:
     Attributes:
         label: its name.
         probability: calibrated, among the known classes.
-        distance: squared distance from the prototype, in units of a typical photo's from its own.
+        distance: squared distance from the prototype, in units of a typical photo's from its own class.
     """
 
     label: str
@@ -69,16 +68,16 @@ def answer_batch(photos: Sequence[EmbeddedPhoto], model: PhotoModel, top: int = 
     results = {id(photo): Answer(photo.name, None, error=photo.error) for photo in photos}
     if read:
         head = model.head
-        nearness, from_centre = head.scores(stacked_features(read))
-        probabilities = head.probabilities(nearness)
-        familiar = familiarity_scores(nearness, from_centre) - head.threshold(model.unknown)
+        scores, lengths = head.scores(stacked_features(read))
+        probabilities, distances = head.probabilities(scores), head.distances(scores, lengths)
+        familiar = head.familiarity(distances, lengths) - head.threshold(model.unknown)
         # Where nothing can be refused, the threshold is at minus infinity.
         familiar = np.where(np.isfinite(familiar), familiar, 1.0)
-        scale = head.calibration.typical
+        scale = head.calibration.noise
         for row, photo in enumerate(read):
-            best = best_first(nearness[row], top)
+            best = best_first(scores[row], top)
             choices = tuple(
-                Choice(head.names[k], float(probabilities[row, k]), float(from_centre[row] - nearness[row, k]) / scale)
+                Choice(head.names[k], float(probabilities[row, k]), max(float(distances[row, k]), 0.0) / scale)
                 for k in best
             )
             label = choices[0].label if familiar[row] >= 0 else None
@@ -90,10 +89,10 @@ def nearest_thumbnail(photo: EmbeddedPhoto, model: PhotoModel) -> tuple[str, byt
     """The kept thumbnail of the photo most like this one, with its class; None where none is kept."""
     best: tuple[float, str, int] | None = None
     for name, own in model.classes.items():
-        keys = own.sums.sample_keys.tolist()
+        keys = own.sums.keys.tolist()
         kept = [row for row, key in enumerate(keys) if key in own.thumbnails]
         if kept:
-            distances = np.square(own.sums.sample[kept] - stacked_features([photo])) @ model.head.weight
+            distances = np.square(own.sums.rows[kept] - stacked_features([photo])).sum(1)
             row = int(distances.argmin())
             candidate = (float(distances[row]), name, keys[kept[row]])
             best = min(best, candidate) if best else candidate

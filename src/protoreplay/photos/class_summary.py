@@ -10,7 +10,7 @@ import numpy as np
 from protoreplay.core.columns import align_columns
 from protoreplay.photos import advice
 from protoreplay.photos.photo_model import ModelEvent, PhotoModel
-from protoreplay.prototypes.prototype_head import dimension_weights, shared_scatter
+from protoreplay.prototypes.calibration import FEWEST_GROUPS
 
 
 @dataclass(frozen=True)
@@ -41,10 +41,7 @@ def summarise_classes(model: PhotoModel, most: int = 2) -> list[ClassSummary]:
     if not model.classes:
         return []
     names = model.head.names
-    members = [model.classes[name].sums for name in names]
-    scatter, freedom = shared_scatter(members)
-    weight = dimension_weights(scatter, freedom)
-    typical = float(scatter @ weight) / max(freedom, 1) or 1.0
+    spreads = _spreads(model)
     overlap = advice.expected_confusions(model)
     times: dict[str, list[float]] = {name: [] for name in names}
     for event in model.history:
@@ -52,23 +49,33 @@ def summarise_classes(model: PhotoModel, most: int = 2) -> list[ClassSummary]:
             if name in times and event["action"] in ("learn", "merge"):
                 times[name].append(float(event["time"]))
     found = []
-    for row, (name, member) in enumerate(zip(names, members, strict=True)):
-        own = float(member.scatter @ weight) / (member.count - 1) if member.count > 1 else 0.0
+    for row, name in enumerate(names):
         worst = [int(k) for k in np.argsort(-overlap[row], kind="stable")[:most] if k != row]
         confused = tuple((names[k], float(overlap[row, k])) for k in worst)
         when = times[name] or [0.0]
         found.append(
             ClassSummary(
                 name,
-                member.count,
+                model.classes[name].count,
                 model.classes[name].stored_bytes(),
                 min(when),
                 max(when),
-                math.sqrt(own / typical),
+                spreads[row],
                 confused,
             )
         )
     return found
+
+
+def _spreads(model: PhotoModel) -> list[float]:
+    """Of each class, the distance of its photos from their mean; 1 for the mean over all photos, 0 for one photo."""
+    scatters = [
+        float(np.square(member.scatter_rows()).sum()) + len(member.mean) * member.even_scatter
+        for member in model.taught.members
+    ]
+    freedoms = [member.count - 1 for member in model.taught.members]
+    typical = sum(scatters) / max(sum(freedoms), 1.0) or 1.0
+    return [math.sqrt(own / free / typical) if free else 0.0 for own, free in zip(scatters, freedoms, strict=True)]
 
 
 def summary_lines(model: PhotoModel) -> Iterator[str]:
@@ -101,11 +108,24 @@ def event_line(event: ModelEvent) -> str:
 
 
 def _refusals(model: PhotoModel) -> str:
+    """What the promise about "I do not know" is worth."""
+    calibration, classes = model.head.calibration, len(model.classes)
     if not model.unknown:
         return "never says 'I do not know'"
-    if not model.head.calibration.familiar_std:
-        return "cannot say 'I do not know' yet: teach three photos, two of one class at least"
-    return f"says 'I do not know' to about {model.unknown:.1%} of photos of these classes, and to what is stranger"
+    if not calibration.can_refuse:
+        return (
+            "never says 'I do not know' yet: that takes classes with at least two photos that differ, "
+            f"{FEWEST_GROUPS} such photos in all (there are {calibration.groups})"
+        )
+    low, high = calibration.refusal_range(model.unknown)
+    said = (
+        f"says 'I do not know' to about {model.unknown:.1%} of photos of these classes, judged from "
+        f"{calibration.groups} taught photos that differ: {low:.1%} to {high:.1%}"
+    )
+    few = int((model.taught.effective_counts() < 2.5).sum())
+    if few:
+        said += f"; less sure of the {few} of {classes} classes with one or two photos that differ"
+    return said
 
 
 def _day(seconds: float) -> str:

@@ -5,6 +5,7 @@ full, and every core is busy to the end. Pillow and onnxruntime work without Pyt
 """
 
 import collections
+import dataclasses
 import functools
 import hashlib
 import io
@@ -43,6 +44,7 @@ class EmbeddedPhoto:
         name: the file's path, or the photo's number.
         key: the first eight bytes of the SHA-256 of its content, where asked for.
         features: D; None where it could not be read.
+        look: a perceptual hash, by which photos that are almost the same are alike, where a key was asked for.
         error: why not, in one line.
         thumbnail: a small JPEG, where asked for.
     """
@@ -50,6 +52,7 @@ class EmbeddedPhoto:
     name: str
     key: int = 0
     features: Features | None = None
+    look: int = 0
     error: str = ""
     thumbnail: bytes = b""
 
@@ -142,25 +145,25 @@ def _chunk(
         try:
             content = _content(photo)
             digest = hashlib.sha256(content).digest() if hashed else b""
-            features = cache.get(digest) if cache else None
+            features, look = (cache.get(digest) if cache else None) or (None, 0)
             small = b""
             if features is None or thumbnails:
                 square = _decode(photo, content, encoder.size)
                 small = _thumbnail(square) if thumbnails else b""
                 if features is None:
                     pixels[len(results)], digests[len(results)] = square, digest
+                    look = pictures.perceptual_hash(square) if hashed else 0
             key = int.from_bytes(digest[:8], "big")
-            results.append(EmbeddedPhoto(name, key, features, thumbnail=small))
+            results.append(EmbeddedPhoto(name, key, features, look, thumbnail=small))
         except UserError as error:
             results.append(EmbeddedPhoto(name, error=str(error)))
     ready = time.thread_time()
     if pixels:
         fresh = encoder.embed(np.stack(list(pixels.values())))
         for index, row in zip(pixels, fresh, strict=True):
-            old = results[index]
-            results[index] = EmbeddedPhoto(old.name, old.key, row, thumbnail=old.thumbnail)
+            results[index] = dataclasses.replace(results[index], features=row)
         if cache:
-            cache.put({digests[index]: row for index, row in zip(pixels, fresh, strict=True)})
+            cache.put({digests[i]: (row, results[i].look) for i, row in zip(pixels, fresh, strict=True)})
     timings.add(ready - started, time.thread_time() - ready)
     return results
 

@@ -9,7 +9,7 @@ from onnx import TensorProto
 from protoreplay.encoders import onnx_graph
 from protoreplay.encoders.pretrained import FrozenEncoder
 from protoreplay.photos.photo_model import PhotoModel
-from protoreplay.prototypes.prototype_head import BACKGROUND
+from protoreplay.prototypes.taught import BACKGROUND
 
 
 def to_onnx(model: PhotoModel, encoder: FrozenEncoder) -> bytes:
@@ -40,23 +40,31 @@ def to_onnx(model: PhotoModel, encoder: FrozenEncoder) -> bytes:
 
 def _head(model: PhotoModel, width: int, opset: int, ir_version: int) -> onnx.ModelProto:
     head, make = model.head, onnx_graph.GraphBuilder()
+    shrink, classes = head.calibration.shrink, len(head.names)
     x = make.add("Mul", make.add("Sqrt", make.add("Abs", "features_in")), make.add("Sign", "features_in"))
     seen = make.add("Sub", make.add("LpNormalization", x, axis=1, p=2), make.constant(head.centre))
-    nearness = make.add(
-        "Sub", make.add("MatMul", seen, make.constant(2 * head.directions.T)), make.constant(head.offsets)
+    cross = make.add("MatMul", seen, make.constant(head.matrix[:classes].T))
+    scores = make.add("Sub", cross, make.constant(shrink / 2 * head.squares))
+    make.add(
+        "Softmax",
+        make.add("Div", scores, make.constant(head.calibration.temperature)),
+        output="probabilities",
+        axis=1,
     )
-    scores = make.add("Div", nearness, make.constant(2 * head.calibration.temperature))
-    make.add("Softmax", scores, output="probabilities", axis=1)
-    from_centre = make.add(
-        "MatMul", make.add("Mul", seen, seen), make.constant(head.weight[:, None] * (1 - BACKGROUND))
-    )
-    make.nodes.append(
-        onnx.helper.make_node("TopK", [nearness, make.constant([1], np.int64)], ["best", "index"], axis=1)
-    )
+    lengths = make.add("MatMul", make.add("Mul", seen, seen), make.constant(head.flat[:, None]))
+    if bends := len(head.matrix) - classes:
+        bent = make.add("MatMul", seen, make.constant(head.matrix[classes:].T))
+        bent = make.add("MatMul", make.add("Mul", bent, bent), make.constant(np.full((bends, 1), head.sign)))
+        lengths = make.add("Add", lengths, bent)
+    one, axis = make.constant([1], np.int64), 1
+    make.nodes.append(onnx.helper.make_node("TopK", [scores, one], ["best", "index"], axis=axis))
+    near = make.add("Sub", make.add("Mul", cross, make.constant(2)), make.constant(head.squares))
+    make.nodes.append(onnx.helper.make_node("TopK", [near, one], ["nearest", "nearest_index"], axis=axis))
     # A finite stand-in for minus infinity, which would make every familiarity infinite.
     threshold = max(head.threshold(model.unknown), -1e30)
-    level = make.add("Sub", make.add("Sub", "best", from_centre), make.constant(threshold))
-    scaled = make.add("Div", level, make.constant(head.calibration.typical))
+    forgiven = make.add("Mul", lengths, make.constant(1 - BACKGROUND))
+    level = make.add("Sub", make.add("Sub", "nearest", forgiven), make.constant(threshold))
+    scaled = make.add("Div", level, make.constant(head.calibration.noise))
     flat = make.constant([-1], np.int64)
     familiarity = make.add("Reshape", scaled, flat, output="familiarity")
     strange = make.add("Less", familiarity, make.constant(0))

@@ -20,10 +20,13 @@ from protoreplay.core.places import cache_folder
 from protoreplay.encoders.pretrained import Features
 from protoreplay.prototypes.sums import Keys
 
+CachedPhoto = tuple[Features, int]
+"""The features, D, and the perceptual hash."""
+
 LIMIT = 500_000_000
 """Bytes of features, about 50,000 photos of the default encoder."""
 
-_TABLE = """CREATE TABLE IF NOT EXISTS features (
+_TABLE = """CREATE TABLE IF NOT EXISTS photos (
     encoder TEXT, photo BLOB, used INTEGER, vector BLOB, PRIMARY KEY (encoder, photo)) WITHOUT ROWID"""
 
 
@@ -40,7 +43,7 @@ class FeatureCache:
         self.fingerprint, self.limit = fingerprint, limit
         self.path = path or cache_folder() / "features.sqlite"
         self._lock = threading.Lock()
-        self._fresh: dict[bytes, Features] = {}
+        self._fresh: dict[bytes, CachedPhoto] = {}
         self._used: set[bytes] = set()
         self._database = self._open()
 
@@ -52,22 +55,22 @@ class FeatureCache:
         if self._database:
             self._database.close()
 
-    def get(self, photo: bytes) -> Features | None:
-        """The features, D, of the photo whose file has this SHA-256, if they are known."""
+    def get(self, photo: bytes) -> CachedPhoto | None:
+        """The features and the look of the photo whose file has this SHA-256, if they are known."""
         with self._lock, self._tolerated():
             if self._database:
-                query = "SELECT vector FROM features WHERE encoder = ? AND photo = ?"
+                query = "SELECT vector FROM photos WHERE encoder = ? AND photo = ?"
                 if row := self._database.execute(query, (self.fingerprint, photo)).fetchone():
                     content, check = row[0][:-4], row[0][-4:]
                     if zlib.crc32(content).to_bytes(4) == check:
                         self._used.add(photo)
-                        return np.frombuffer(content, np.float32)
+                        return np.frombuffer(content[8:], np.float32), int.from_bytes(content[:8])
         return None
 
-    def put(self, features: Mapping[bytes, Features]) -> None:
-        """Remember features, D, by SHA-256."""
+    def put(self, photos: Mapping[bytes, CachedPhoto]) -> None:
+        """Remember photos by SHA-256."""
         with self._lock:
-            self._fresh.update(features)
+            self._fresh.update(photos)
 
     def flush(self) -> None:
         """Write what is new, note what was used, and drop the oldest over the limit."""
@@ -76,12 +79,12 @@ class FeatureCache:
                 return
             now = time.time_ns()
             # SQLite does not notice a bit that flips on the disk: a checksum does.
-            contents = {photo: vector.tobytes() for photo, vector in self._fresh.items()}
+            contents = {photo: look.to_bytes(8) + vector.tobytes() for photo, (vector, look) in self._fresh.items()}
             rows = [(self.fingerprint, p, now, c + zlib.crc32(c).to_bytes(4)) for p, c in contents.items()]
             used = [(now, self.fingerprint, photo) for photo in self._used]
             with self._database:
-                self._database.executemany("INSERT OR REPLACE INTO features VALUES (?, ?, ?, ?)", rows)
-                self._database.executemany("UPDATE features SET used = ? WHERE encoder = ? AND photo = ?", used)
+                self._database.executemany("INSERT OR REPLACE INTO photos VALUES (?, ?, ?, ?)", rows)
+                self._database.executemany("UPDATE photos SET used = ? WHERE encoder = ? AND photo = ?", used)
                 if rows:
                     self._shrink()
             self._fresh, self._used = {}, set()
@@ -93,18 +96,18 @@ class FeatureCache:
                 ranges = [(prefix, prefix + b"\xff" * 32) for prefix in prefixes]
                 with self._database:
                     self._database.execute("PRAGMA secure_delete = ON")
-                    self._database.executemany("DELETE FROM features WHERE photo BETWEEN ? AND ?", ranges)
+                    self._database.executemany("DELETE FROM photos WHERE photo BETWEEN ? AND ?", ranges)
                 self._database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def _shrink(self) -> None:
         assert self._database
-        (total,) = self._database.execute("SELECT COALESCE(SUM(LENGTH(vector)), 0) FROM features").fetchone()
+        (total,) = self._database.execute("SELECT COALESCE(SUM(LENGTH(vector)), 0) FROM photos").fetchone()
         if total <= self.limit:
             return
         for encoder, photo, size in self._database.execute(
-            "SELECT encoder, photo, LENGTH(vector) FROM features ORDER BY used"
+            "SELECT encoder, photo, LENGTH(vector) FROM photos ORDER BY used"
         ).fetchall():
-            self._database.execute("DELETE FROM features WHERE encoder = ? AND photo = ?", (encoder, photo))
+            self._database.execute("DELETE FROM photos WHERE encoder = ? AND photo = ?", (encoder, photo))
             total -= size
             if total <= 0.9 * self.limit:
                 return
@@ -117,6 +120,7 @@ class FeatureCache:
                 database = sqlite3.connect(self.path, timeout=10, check_same_thread=False)
                 database.execute("PRAGMA journal_mode = WAL")
                 database.execute(_TABLE)
+                database.execute("DROP TABLE IF EXISTS features")  # of before photos had a look
                 return database
             except sqlite3.DatabaseError as error:
                 if isinstance(error, sqlite3.OperationalError):

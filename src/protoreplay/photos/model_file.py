@@ -21,11 +21,17 @@ from protoreplay.core.files import write_whole
 from protoreplay.core.locks import held_lock
 from protoreplay.photos.photo_class import PhotoClass
 from protoreplay.photos.photo_model import PhotoModel
-from protoreplay.prototypes.prototype_head import HeadCalibration
-from protoreplay.prototypes.sums import ClassSums
+from protoreplay.prototypes.calibration import HeadCalibration
+from protoreplay.prototypes.covariance import SharedCovariance
+from protoreplay.prototypes.sums import ClassSums, GaussianSum
 
-FORMAT = 1
+FORMAT = 2
 """Raised when older programs could no longer read what is written. What a file of an older one lacks has a default."""
+OLDEST = 2
+"""The oldest format whose features can still be used."""
+
+SHARED_FROM = 2
+"""Kept features for each dimension from which the shared covariance is written, too: so a model stays small."""
 
 Arrays = dict[str, npt.NDArray[Any]]
 
@@ -81,6 +87,10 @@ def model_from_bytes(content: bytes, name: str) -> PhotoModel:
         about = json.loads(text)
         if about["format"] > FORMAT:
             raise UserError(f"{name} was written by a newer protoreplay (format {about['format']}): upgrade to open it")
+        if about["format"] < OLDEST:
+            raise UserError(
+                f"{name} was written by a protoreplay whose models this one cannot use: teach the photos again"
+            )
         for key in sorted({*arrays, *about["sha256"]}):
             if key not in arrays or _digest(arrays[key]) != about["sha256"].get(key):
                 raise ValueError(key)
@@ -106,49 +116,80 @@ def model_lock(path: Path, say: Callable[[str], None]) -> Iterator[None]:
 def _arrays(model: PhotoModel) -> Arrays:
     members = [model.classes[name] for name in sorted(model.classes)]
     sums = [member.sums for member in members]
+    others = [own.others for own in sums]
     pictures = [(key, member.thumbnails[key]) for member in members for key in sorted(member.thumbnails)]
-    empty = np.zeros((0, model.width))
-
-    def ends(lengths: list[int]) -> npt.NDArray[np.int64]:
-        return np.cumsum(np.array(lengths, np.int64), dtype=np.int64)
-
-    return {
-        "total": np.stack([s.total for s in sums]) if members else empty,
-        "squares": np.stack([s.squares for s in sums]) if members else empty,
-        "seen": np.concatenate([m.seen for m in members] or [np.zeros(0, np.uint64)]),
-        "sample": np.concatenate([s.sample for s in sums] or [empty.astype(np.float16)]),
-        "sample_keys": np.concatenate([s.sample_keys for s in sums] or [np.zeros(0, np.uint64)]),
-        "sample_ends": ends([len(s.sample) for s in sums]),
+    no_keys, no_rows = np.zeros(0, np.uint64), np.zeros((0, model.width), np.float16)
+    large = [other for other in others if other.weight]
+    arrays = {
+        "seen": np.concatenate([no_keys, *(member.seen for member in members)]),
+        "keys": np.concatenate([no_keys, *(own.keys for own in sums)]),
+        "looks": np.concatenate([no_keys, *(own.looks for own in sums)]),
+        "rows": np.concatenate([no_rows, *(own.rows for own in sums)]),
+        "row_ends": _ends([len(own.keys) for own in sums]),
+        "other_weights": np.array([other.weight for other in others], np.float64),
+        "other_evens": np.array([other.even for other in others], np.float64),
+        "other_means": np.stack([other.mean for other in large]) if large else np.zeros((0, model.width)),
+        "other_rows": np.concatenate([no_rows, *(other.factor for other in others)]),
+        "other_ends": _ends([len(other.factor) for other in others]),
         "thumbnails": np.frombuffer(b"".join(picture for _, picture in pictures), np.uint8),
-        "thumbnail_ends": ends([len(picture) for _, picture in pictures]),
+        "thumbnail_ends": _ends([len(picture) for _, picture in pictures]),
         "thumbnail_keys": np.array([key for key, _ in pictures], np.uint64),
-        "thumbnail_owner_ends": ends([len(m.thumbnails) for m in members]),
+        "thumbnail_owner_ends": _ends([len(m.thumbnails) for m in members]),
     }
+    known = model.known_covariance
+    if known is not None and len(arrays["rows"]) >= SHARED_FROM * model.width:
+        arrays["shared"] = known.dense[np.triu_indices(model.width)].astype(np.float32)
+    return arrays
+
+
+def _ends(lengths: list[int]) -> npt.NDArray[np.int64]:
+    return np.cumsum(np.array(lengths, np.int64), dtype=np.int64)
 
 
 def _model(about: Mapping[str, Any], arrays: Arrays) -> PhotoModel:
     counts: dict[str, int] = about["classes"]
-    seen = np.split(arrays["seen"], np.cumsum(list(counts.values()), dtype=np.int64)[:-1])
-    samples, sample_keys = (np.split(arrays[key], arrays["sample_ends"][:-1]) for key in ("sample", "sample_keys"))
+    width = about["encoder"]["width"]
+    seen = np.split(arrays["seen"], _ends(list(counts.values()))[:-1])
     pictures = np.split(arrays["thumbnails"], arrays["thumbnail_ends"][:-1])
     owned = np.split(np.arange(len(arrays["thumbnail_keys"])), arrays["thumbnail_owner_ends"][:-1])
     classes = {}
-    for row, (name, count) in enumerate(counts.items()):
-        thumbnails = {int(arrays["thumbnail_keys"][i]): pictures[i].tobytes() for i in owned[row]}
-        total, squares = arrays["total"][row], arrays["squares"][row]
-        sums = ClassSums(count, total, squares, sample_keys[row], samples[row])
-        classes[name] = PhotoClass(sums, seen[row], thumbnails)
+    for (name, sums), keys, own in zip(_class_sums(counts, arrays, width), seen, owned, strict=True):
+        thumbnails = {int(arrays["thumbnail_keys"][i]): pictures[i].tobytes() for i in own}
+        classes[name] = PhotoClass(sums, keys, thumbnails)
     calibration = about.get("calibration")
     return PhotoModel(
         about["encoder"]["name"],
         about["encoder"]["fingerprint"],
-        about["encoder"]["width"],
+        width,
         about.get("unknown", 0.05),
         about.get("keep", 0),
         classes,
         tuple(about.get("history", ())),
         HeadCalibration(**calibration) if calibration else None,
+        _shared(classes, arrays, width),
     )
+
+
+def _class_sums(counts: Mapping[str, int], arrays: Arrays, width: int) -> Iterator[tuple[str, ClassSums]]:
+    keys, looks, rows = (np.split(arrays[name], arrays["row_ends"][:-1]) for name in ("keys", "looks", "rows"))
+    factors, means = np.split(arrays["other_rows"], arrays["other_ends"][:-1]), iter(arrays["other_means"])
+    for row, name in enumerate(counts):
+        others = GaussianSum.nothing(width, np.float16)
+        if weight := float(arrays["other_weights"][row]):
+            others = GaussianSum(weight, next(means), factors[row], float(arrays["other_evens"][row]))
+        yield name, ClassSums(keys[row], looks[row], np.ones(len(keys[row])), rows[row], others)
+
+
+def _shared(classes: Mapping[str, PhotoClass], arrays: Arrays, width: int) -> SharedCovariance | None:
+    """The covariance where it was written: of thousands of classes it takes seconds to add it up."""
+    if "shared" not in arrays:
+        return None
+    dense = np.zeros((width, width))
+    dense[np.triu_indices(width)] = arrays["shared"]
+    dense += np.triu(dense, 1).T
+    even = sum(own.sums.even_scatter for own in classes.values())
+    freedom = sum(own.sums.count for own in classes.values()) - len(classes)
+    return SharedCovariance(np.zeros((0, width)), dense, even, float(freedom))
 
 
 def _digest(array: npt.NDArray[Any]) -> str:

@@ -14,7 +14,7 @@ class PhotoClass:
     """A class of photos. Adding two is learning the photos of both.
 
     Attributes:
-        sums: over the features of its photos.
+        sums: of the features of its photos, 16 bits a number.
         seen: uint64, ascending: a key of each photo, so that none is counted twice.
         thumbnails: of photos kept to be looked at, JPEG, by key.
     """
@@ -24,9 +24,16 @@ class PhotoClass:
     thumbnails: Mapping[int, bytes] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, features: Floats, keys: Sequence[int], thumbnails: Mapping[int, bytes] | None = None) -> Self:
-        """The class of some photos: features N x D, one key each."""
-        return cls(ClassSums.of(features, keys), np.sort(np.asarray(keys, np.uint64)), dict(thumbnails or {}))
+    def of(
+        cls,
+        features: Floats,
+        keys: Sequence[int],
+        looks: Sequence[int] | None = None,
+        thumbnails: Mapping[int, bytes] | None = None,
+    ) -> Self:
+        """The class of some photos: features N x D, one key each, and a perceptual hash each."""
+        sums = ClassSums.of(features, keys, looks, kind=np.float16)
+        return cls(sums, np.sort(np.asarray(keys, np.uint64)), dict(thumbnails or {}))
 
     def __add__(self, other: "PhotoClass") -> "PhotoClass":
         seen = np.sort(np.concatenate([self.seen, other.seen]))
@@ -35,11 +42,11 @@ class PhotoClass:
     @property
     def count(self) -> int:
         """How many photos were learned."""
-        return self.sums.count
+        return len(self.seen)
 
-    def reduced(self, sample: int, thumbnails: int) -> "PhotoClass":
-        """With at most so many sampled features and thumbnails: those of the lowest keys."""
-        sums = self.sums.with_sample_of(sample)
+    def reduced(self, thumbnails: int) -> "PhotoClass":
+        """With no more features than fit the bound, and at most so many thumbnails: those of the lowest keys."""
+        sums = self.sums.reduced()
         if sums is self.sums and len(self.thumbnails) <= thumbnails:
             return self
         kept = {key: self.thumbnails[key] for key in sorted(self.thumbnails)[:thumbnails]}
@@ -47,10 +54,11 @@ class PhotoClass:
 
     def stored_bytes(self) -> dict[str, int]:
         """What is kept, item by item."""
-        sums = self.sums
+        sums, others = self.sums, self.sums.others
+        gaussian = others.mean.nbytes + others.factor.nbytes + 16 if others.weight else 0
         return {
-            "prototype": sums.total.nbytes + sums.squares.nbytes + 8,
-            "keys": self.seen.nbytes + sums.sample_keys.nbytes,
-            "sample": sums.sample.nbytes,
+            "features": sums.rows.nbytes,
+            "gaussian": gaussian,
+            "keys": self.seen.nbytes + sums.keys.nbytes + sums.looks.nbytes,
             "thumbnails": sum(map(len, self.thumbnails.values())),
         }

@@ -12,8 +12,11 @@ import numpy as np
 from protoreplay.core.errors import UserError, unknown_name
 from protoreplay.encoders.pretrained import FrozenEncoder, check_same_encoder
 from protoreplay.photos.photo_class import PhotoClass
-from protoreplay.prototypes.prototype_head import HeadCalibration, PrototypeHead, fit_head
-from protoreplay.prototypes.sums import sample_size
+from protoreplay.prototypes.calibration import HeadCalibration, calibrate
+from protoreplay.prototypes.covariance import SharedCovariance
+from protoreplay.prototypes.near_duplicates import NEAR
+from protoreplay.prototypes.prototype_head import PrototypeHead, head_of
+from protoreplay.prototypes.taught import TaughtClasses
 
 LONGEST_NAME = 200
 ModelEvent = dict[str, Any]
@@ -32,6 +35,7 @@ class PhotoModel:
         classes: by name.
         history: what was done, oldest first: `time` (seconds since 1970), `action`, `classes` (photos by name).
         calibration: of this very content, where it is known already.
+        known_covariance: that the classes share, where it is known already.
     """
 
     encoder: str
@@ -42,13 +46,23 @@ class PhotoModel:
     classes: Mapping[str, PhotoClass] = field(default_factory=dict)
     history: tuple[ModelEvent, ...] = ()
     calibration: HeadCalibration | None = None
+    known_covariance: SharedCovariance | None = None
 
     @functools.cached_property
     def head(self) -> PrototypeHead:
         """What answers; a `UserError` while nothing is learned."""
+        return head_of(tuple(sorted(self.classes)), self.taught, self.calibration or calibrate(self.taught))
+
+    @functools.cached_property
+    def taught(self) -> TaughtClasses:
+        """The classes in the order of their names; a `UserError` while nothing is learned."""
         if not self.classes:
             raise UserError("nothing is learned yet: `protoreplay learn MODEL FOLDER` teaches photos")
-        return fit_head({name: own.sums for name, own in self.classes.items()}, self.calibration)
+        members = [self.classes[name].sums for name in sorted(self.classes)]
+        # How near two photos are that are almost the same was measured with the built-in encoders only; of others
+        # their perceptual hashes tell.
+        near = NEAR if self.encoder.startswith("lite") else None
+        return TaughtClasses.of(members, near, self.known_covariance)
 
     def configured(self, unknown: float | None = None, keep: int | None = None) -> "PhotoModel":
         """With other settings, where they are given."""
@@ -130,21 +144,45 @@ class PhotoModel:
 
     def calibrated(self) -> "PhotoModel":
         """The same with its calibration, so that nobody who opens it needs to find it again."""
-        return replace(self, calibration=self.head.calibration) if self.classes else self
+        return replace(self, calibration=self.head.calibration, **self._found()) if self.classes else self
+
+    def _found(self) -> dict[str, Any]:
+        """What was found of this content, for a copy of it."""
+        covariance = self.taught.covariance
+        return {"known_covariance": covariance if covariance.dense.size else None}
 
     def _adding(self, added: Mapping[str, PhotoClass]) -> "PhotoModel":
         classes = dict(self.classes)
         for name, more in added.items():
             classes[name] = classes[name] + more if name in classes else more
-        most = sample_size(len(classes))
-        classes = {name: own.reduced(most, self.keep) for name, own in classes.items()}
-        width = next((len(own.sums.total) for own in classes.values()), 0)
-        return replace(self, classes=classes, width=width, calibration=None)
+        classes = {name: own.reduced(self.keep) for name, own in classes.items()}
+        width = next((own.sums.rows.shape[1] for own in classes.values()), 0)
+        return replace(
+            self,
+            classes=classes,
+            width=width,
+            calibration=None,
+            known_covariance=self._covariance_with(added, classes),
+        )
+
+    def _covariance_with(
+        self, added: Mapping[str, PhotoClass], classes: Mapping[str, PhotoClass]
+    ) -> SharedCovariance | None:
+        """The covariance of `classes`, which differ in `added` alone: only with many classes it pays to change it."""
+        known = vars(self)["taught"].covariance if "taught" in vars(self) else self.known_covariance
+        if known is None or not known.dense.size:
+            return None
+        for name in added:
+            if name in self.classes:
+                known = known.plus_class(self.classes[name].sums, -1)
+            known = known.plus_class(classes[name].sums)
+        return known
 
     def _without(self, name: str) -> "PhotoModel":
         self.find_class(name)
         rest = {other: own for other, own in self.classes.items() if other != name}
-        return replace(self, classes=rest, calibration=None)
+        # The covariance is added up anew: what is taken off a sum would leave a trace of itself in its last digits.
+        return replace(self, classes=rest, calibration=None, known_covariance=None)
 
     def _relabelled_history(self, old: str, new: str) -> tuple[ModelEvent, ...]:
         """With what was done to the class `old` done to `new`."""

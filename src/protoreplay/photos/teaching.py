@@ -11,8 +11,9 @@ from protoreplay.photos.answers import stacked_features
 from protoreplay.photos.embedding import EmbeddedPhoto, Photo
 from protoreplay.photos.photo_class import PhotoClass
 from protoreplay.photos.photo_model import PhotoModel, checked_class_names
+from protoreplay.prototypes.sums import Floats
 
-TeachingWarning = advice.ClassCollision | advice.MisplacedPhoto | str
+TeachingWarning = advice.ClassCollision | advice.MisplacedPhoto | advice.NearDuplicates | str
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,7 @@ class TeachingReport:
     Attributes:
         learned: new photos by class.
         known: photos that had been learned before, by class; they are not counted twice.
-        warnings: collisions of classes and photos in the wrong place.
+        warnings: photos that are almost the same, collisions of classes, photos in the wrong place.
         errors: photos that could not be read.
     """
 
@@ -85,15 +86,12 @@ def learn_prepared(model: PhotoModel, prepared: PreparedPhotos) -> tuple[PhotoMo
     learned = {name: len(photos) for name, photos in fresh.items()}
     features = {name: stacked_features(photos) for name, photos in fresh.items() if photos}
     if features:
-        model = model.learn(
-            {
-                name: PhotoClass.of(rows, [photo.key for photo in fresh[name]], _thumbnails(fresh[name], model.keep))
-                for name, rows in features.items()
-            }
-        )
-        taught = {name: ([photo.name for photo in fresh[name]], rows) for name, rows in features.items()}
+        model = model.learn({name: _photo_class(fresh[name], rows, model.keep) for name, rows in features.items()})
+        warnings += advice.find_near_duplicates(model, list(features))
         warnings += advice.find_collisions(model, list(features))
-        warnings += advice.find_misplaced(model, taught)
+        warnings += advice.find_misplaced(
+            model, {name: {photo.key: photo.name for photo in fresh[name]} for name in features}
+        )
     return model, TeachingReport(learned, known, warnings, prepared.unreadable)
 
 
@@ -106,6 +104,11 @@ def _taught_elsewhere(model: PhotoModel, name: str, photos: Sequence[EmbeddedPho
             both = (photo.name for photo, known in zip(photos, again, strict=True) if known)
             warnings += [f"{photo} was taught as '{other}' before" for photo in both]
     return warnings
+
+
+def _photo_class(photos: Sequence[EmbeddedPhoto], features: Floats, keep: int) -> PhotoClass:
+    keys, looks = [photo.key for photo in photos], [photo.look for photo in photos]
+    return PhotoClass.of(features, keys, looks, _thumbnails(photos, keep))
 
 
 def _thumbnails(photos: Sequence[EmbeddedPhoto], keep: int) -> dict[int, bytes]:

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from statistics import NormalDist
 from typing import NamedTuple
 
 import numpy as np
@@ -24,6 +25,8 @@ SHRINK_WEIGHT = 10.0
 """How strongly the shrink is drawn to the usual one: nats at a difference of 1."""
 PRIOR_WEIGHT = 5.0
 """How strongly the temperature is drawn to the typical one where few images speak for another."""
+FEWEST_GROUPS = 5
+"""Images that differ from which "I don't know" can be said: fewer would refuse nothing or everything."""
 MOST_CHOSEN = 1200
 """Classes, and directions of the covariance, up to which ridge and shrink are chosen: with more it takes seconds, and
 the usual ones are as good."""
@@ -38,7 +41,7 @@ class HeadCalibration(NamedTuple):
         noise: squared distance of an image from the true mean of its class, on average.
         temperature: divides the scores.
         familiar_mean: how familiar images of the classes look, on average.
-        familiar_std: and how far this varies; 0 where fewer than three groups could be left out.
+        familiar_std: and how far this varies.
         groups: how many could be left out: images that differ, of classes that have others.
     """
 
@@ -49,6 +52,18 @@ class HeadCalibration(NamedTuple):
     familiar_mean: float
     familiar_std: float
     groups: int
+
+    @property
+    def can_refuse(self) -> bool:
+        """Whether enough could be left out to say what is strange."""
+        return self.groups >= FEWEST_GROUPS
+
+    def refusal_range(self, asked: float) -> tuple[float, float]:
+        """Where the share of refused images of known classes lies in 19 of 20 cases, if `asked` is asked for."""
+        normal = NormalDist()
+        quantile = normal.inv_cdf(asked)
+        error = 1.96 * math.sqrt((1 + quantile**2 / 2) / self.groups)
+        return normal.cdf(quantile - error), normal.cdf(quantile + error)
 
 
 def usual_ridge(features: float) -> float:
@@ -62,26 +77,30 @@ def calibrate(taught: TaughtClasses, kind: CovarianceKind = "full") -> HeadCalib
     usual = usual_ridge(covariance.freedom + classes)
     directions = min(len(covariance.rows) or covariance.width, covariance.width)
     if kind != "full" or max(directions, classes) > MOST_CHOSEN or not covariance.mean_eigenvalue():
-        left_out = taught.plan().carried_out(taught.inverse(usual, kind), covariance_stays=kind != "full")
-        return calibration_of(left_out, usual, taught, (SHRINK,))[1]
+        inverse = taught.inverse(usual, kind)
+        left_out = taught.plan().carried_out(inverse, covariance_stays=kind != "full")
+        return _calibration(left_out, usual, (SHRINK,))[1] if left_out else _guess(taught, usual, inverse)
     plan, variances = taught.plan_in_main_directions()
     found = []
     for step in RIDGE_STEPS:
         ridge = usual * step
         inverse = RidgeInverse(1 / (variances + ridge * taught.level()), 1, np.zeros((0, len(variances))))
-        loss, calibration = calibration_of(plan.carried_out(inverse), ridge, taught, SHRINKS)
+        left_out = plan.carried_out(inverse)
+        if left_out is None:
+            return _guess(taught, usual, taught.inverse(usual, kind))
+        loss, calibration = _calibration(left_out, ridge, SHRINKS)
         found.append((loss + RIDGE_WEIGHT * math.log10(step) ** 2, calibration))
     return min(found, key=lambda one: one[0])[1]
 
 
-def calibration_of(
-    left_out: LeftOutScores | None, ridge: float, taught: TaughtClasses, shrinks: Sequence[float]
-) -> tuple[float, HeadCalibration]:
+def _guess(taught: TaughtClasses, ridge: float, inverse: RidgeInverse) -> HeadCalibration:
+    """Where nothing can be left out: as if images of a class differed as much as classes do."""
+    noise = float(inverse.lengths(taught.prototypes).mean()) or 1.0
+    return HeadCalibration(ridge, SHRINK, noise, TYPICAL_TEMPERATURE * math.sqrt(noise), 0.0, 0.0, 0)
+
+
+def _calibration(left_out: LeftOutScores, ridge: float, shrinks: Sequence[float]) -> tuple[float, HeadCalibration]:
     """The loss with the best of `shrinks`, and the calibration."""
-    if left_out is None:
-        # As if images of a class differed as much as classes do: nothing else is known.
-        noise = taught.prototypes.shape[1] / ridge
-        return 0.0, HeadCalibration(ridge, SHRINK, noise, TYPICAL_TEMPERATURE * math.sqrt(noise), 0.0, 0.0, 0)
     typical = TYPICAL_TEMPERATURE * math.sqrt(max(left_out.noise, 1e-9))
     owners, votes = left_out.owners, left_out.votes
     options = []
@@ -91,7 +110,7 @@ def calibration_of(
     loss, shrink, temperature = min(options)
     familiar, total = left_out.familiarity(), float(votes.sum())
     mean = float(votes @ familiar) / total
-    spread = math.sqrt(float(votes @ np.square(familiar - mean)) / (total - 1)) if total > 2.5 else 0.0
+    spread = math.sqrt(float(votes @ np.square(familiar - mean)) / (total - 1)) if total > 1.5 else 0.0
     return loss, HeadCalibration(ridge, shrink, left_out.noise, temperature, mean, spread, round(total))
 
 

@@ -107,13 +107,13 @@ class SharedCovariance:
         """D."""
         return self.rows.shape[1] if not self.dense.size else len(self.dense)
 
-    def plus_class(self, added: ClassSums) -> "SharedCovariance":
-        """With a class that was not in it."""
-        rows, even = added.scatter_rows(), self.even + added.even_scatter
+    def plus_class(self, added: ClassSums, times: int = 1) -> "SharedCovariance":
+        """With a class that was not in it; of a dense covariance, with -1 `times`, without one that was."""
+        rows, even = added.scatter_rows(), self.even + times * added.even_scatter
+        freedom = self.freedom + times * (added.count - 1)
         if not self.dense.size:
-            parts = (self.rows, rows)
-            return SharedCovariance.of_rows(parts, self.width, even, self.freedom + added.count - 1)
-        return SharedCovariance(self.rows, self.dense + rows.T @ rows, even, self.freedom + added.count - 1)
+            return SharedCovariance.of_rows((self.rows, rows), self.width, even, freedom)
+        return SharedCovariance(self.rows, self.dense + times * (rows.T @ rows), even, freedom)
 
     def diagonal(self) -> Floats:
         """Variances, D."""

@@ -3,7 +3,7 @@
 import numpy as np
 import numpy.typing as npt
 
-from protoreplay.prototypes.sums import ClassSums, Keys, Rows
+from protoreplay.prototypes.sums import Keys, Rows
 
 NEAR = 0.12
 """Squared distance between features of unit length up to which two are almost the same. On mini-ImageNet's training
@@ -15,27 +15,22 @@ ALIKE = 8
 Labels = npt.NDArray[np.int64]
 
 
-def near_duplicate_groups(rows: Rows, looks: Keys, near: float = NEAR) -> Labels:
+def near_duplicate_groups(rows: Rows, looks: Keys, near: float | None = NEAR) -> Labels:
     """A number for each of N features, the same for those that are almost the same, directly or through others.
 
     Args:
         rows: N x D, of unit length.
         looks: uint64, N: a perceptual hash each; 0 where none is known.
-        near: squared distance up to which two are almost the same.
+        near: squared distance up to which two are almost the same; None where only hashes tell.
     """
-    x = rows.astype(np.float64)
-    squares = np.square(x).sum(1)
-    linked = squares[:, None] + squares - 2 * x @ x.T <= near
     different = np.bitwise_count(looks[:, None] ^ looks)
-    linked |= (different <= ALIKE) & (looks != 0) & (looks != 0)[:, None]
+    linked = (different <= ALIKE) & (looks != 0) & (looks != 0)[:, None]
+    if near is not None:
+        x = rows.astype(np.float64)
+        squares = np.square(x).sum(1)
+        linked |= squares[:, None] + squares - 2 * x @ x.T <= near
+    linked.flat[:: len(linked) + 1] = True
     return _components(linked)
-
-
-def class_groups(member: ClassSums, near: float | None) -> Labels:
-    """The groups of the features of a class that are kept singly; with None every feature is by itself."""
-    if near is None:
-        return np.arange(len(member.keys))
-    return near_duplicate_groups(member.rows, member.looks, near)
 
 
 def _components(linked: npt.NDArray[np.bool_]) -> Labels:

@@ -62,9 +62,9 @@ class PrototypeHead:
         """Squared distances from the classes, N x K, less what few features add to them."""
         return lengths[:, None] - 2 * scores + np.float32(1 - self.calibration.shrink) * self.squares
 
-    def familiarity(self, scores: Singles, lengths: Singles) -> Singles:
+    def familiarity(self, distances: Singles, lengths: Singles) -> Singles:
         """N: minus the squared distance from the nearest class, plus the part of that from the centre forgiven."""
-        return BACKGROUND * lengths - self.distances(scores, lengths).min(1)
+        return BACKGROUND * lengths - distances.min(1)
 
     def probabilities(self, scores: Singles) -> Singles:
         """N x K, calibrated: of photos given 80 %, about 80 % are right."""
@@ -72,7 +72,7 @@ class PrototypeHead:
 
     def threshold(self, false_alarms: float) -> float:
         """The familiarity below which a photo is refused, so that this share of photos of known classes is."""
-        if not false_alarms or not self.calibration.familiar_std:
+        if not false_alarms or not self.calibration.can_refuse:
             return -math.inf
         quantile = NormalDist().inv_cdf(false_alarms)
         return self.calibration.familiar_mean + quantile * self.calibration.familiar_std

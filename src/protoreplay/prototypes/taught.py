@@ -8,8 +8,8 @@ import numpy.typing as npt
 
 from protoreplay.prototypes.covariance import CovarianceKind, RidgeInverse, SharedCovariance
 from protoreplay.prototypes.left_out import LeftOutGroups, left_out_products
-from protoreplay.prototypes.near_duplicates import Labels, class_groups
-from protoreplay.prototypes.sums import ClassSums, Floats
+from protoreplay.prototypes.near_duplicates import Labels, near_duplicate_groups
+from protoreplay.prototypes.sums import ClassSums, Floats, Keys
 
 BACKGROUND = 0.4
 """Share of the distance from the centre of all classes that an image is forgiven: what is odd in every respect is far
@@ -26,6 +26,7 @@ class LeftOutScores(NamedTuple):
         squares: of prototypes with themselves, N x K, less what few features add to them.
         lengths: products of features with themselves, N.
         owners: int64, N: their classes.
+        keys: uint64, N.
         votes: N: features that are almost the same have one vote together.
         noise: squared distance of an image from the true mean of its class, on average.
     """
@@ -34,6 +35,7 @@ class LeftOutScores(NamedTuple):
     squares: Floats
     lengths: Floats
     owners: npt.NDArray[np.int64]
+    keys: Keys
     votes: Floats
     noise: float
 
@@ -64,43 +66,58 @@ class _Group(NamedTuple):
     remaining: float
 
 
+class _Batch(NamedTuple):
+    """Groups of one size, the key and the vote of each query, G x Q, and what is left of each class, G."""
+
+    groups: LeftOutGroups
+    keys: Keys
+    votes: Floats
+    remaining: Floats
+
+
 class LeaveOutPlan(NamedTuple):
     """All groups that can be left out, by their size, and what they are compared with.
 
     Attributes:
-        batches: groups of one size, what each query counts, G x Q, and what is left of each class, G.
+        batches: groups of one size each.
         prototypes: means of the classes from their centre, K x D.
         counts: features of each class that differ, K.
         freedom: degrees of freedom of the covariance.
     """
 
-    batches: Sequence[tuple[LeftOutGroups, Floats, Floats]]
+    batches: Sequence[_Batch]
     prototypes: Floats
     counts: Floats
     freedom: float
 
-    def carried_out(self, inverse: RidgeInverse, covariance_stays: bool = False) -> LeftOutScores | None:
-        """What is found with this inverse of the covariance; None where nothing can be left out.
+    def carried_out(
+        self, inverse: RidgeInverse, covariance_stays: bool = False, noise: float | None = None
+    ) -> LeftOutScores | None:
+        """What is found; None where nothing can be left out.
 
-        With `covariance_stays` features are not taken out of the covariance.
+        Args:
+            inverse: of the covariance.
+            covariance_stays: features are not taken out of the covariance.
+            noise: where it is known already.
         """
         if not self.batches:
             return None
         parts = []
-        for groups, votes, remaining in self.batches:
+        for groups, keys, votes, remaining in self.batches:
             kept = groups._replace(added=groups.added[:, :0]) if covariance_stays else groups
             found = left_out_products(kept, self.prototypes, inverse, self.freedom)
-            each = votes.shape[1]
-            by_query = (np.repeat(one, each, 0) for one in (found.squares, groups.owners, remaining))
-            parts.append((found.cross.reshape(-1, len(self.counts)), found.lengths.ravel(), votes.ravel(), *by_query))
-        cross, lengths, votes, squares, owners, remaining = (np.concatenate(part) for part in zip(*parts, strict=True))
+            by_query = (np.repeat(one, votes.shape[1], 0) for one in (found.squares, groups.owners, remaining))
+            cross = found.cross.reshape(-1, len(self.counts))
+            parts.append((cross, found.lengths.ravel(), keys.ravel(), votes.ravel(), *by_query))
+        cross, lengths, keys, votes, squares, owners, remaining = (np.concatenate(p) for p in zip(*parts, strict=True))
         own = np.arange(len(owners)), owners
-        # From a mean of n features, an image is farther than from the true mean by the n-th part of its noise.
-        distances = (lengths - 2 * cross[own] + squares[own]) * remaining / (remaining + 1)
-        noise = float(votes @ distances / votes.sum())
+        if noise is None:
+            # From a mean of n features, an image is farther than from the true mean by the n-th part of its noise.
+            distances = (lengths - 2 * cross[own] + squares[own]) * remaining / (remaining + 1)
+            noise = float(votes @ distances / votes.sum())
         squares = squares - noise / self.counts
         squares[own] += noise / self.counts[owners] - noise / remaining
-        return LeftOutScores(cross, squares, lengths, owners, votes, noise)
+        return LeftOutScores(cross, squares, lengths, owners, keys, votes, noise)
 
 
 class TaughtClasses(NamedTuple):
@@ -124,11 +141,12 @@ class TaughtClasses(NamedTuple):
     def of(
         cls, members: Sequence[ClassSums], near: float | None, covariance: SharedCovariance | None = None
     ) -> "TaughtClasses":
-        """Of classes; `near` as in `class_groups`, and the covariance where it is known already."""
+        """Of classes; `near` as in `near_duplicate_groups`, and the covariance where it is known already."""
         means = np.stack([member.mean for member in members])
         shared = covariance or SharedCovariance.of_classes(members, means.shape[1])
         centre = means.mean(0)
-        return cls(members, [class_groups(member, near) for member in members], centre, means - centre, shared)
+        groups = [near_duplicate_groups(member.rows, member.looks, near) for member in members]
+        return cls(members, groups, centre, means - centre, shared)
 
     def effective_counts(self) -> Floats:
         """How many features that differ each class has, K; those not kept singly differ in the same share."""
@@ -147,9 +165,9 @@ class TaughtClasses(NamedTuple):
         """Of the covariance with so many mean eigenvalues added in every direction."""
         return self.covariance.inverse(ridge * self.level(), kind)
 
-    def plan(self) -> LeaveOutPlan:
-        """Of all that can be left out."""
-        return self._plan([member.apart for member in self.members], self.prototypes)
+    def plan(self, keys: Keys | None = None) -> LeaveOutPlan:
+        """Of all that can be left out, or of the groups that have any of `keys`."""
+        return self._plan([member.apart for member in self.members], self.prototypes, keys)
 
     def plan_in_main_directions(self) -> tuple[LeaveOutPlan, Floats]:
         """The same in coordinates in which the covariance is diagonal, and its variances there.
@@ -172,10 +190,10 @@ class TaughtClasses(NamedTuple):
         even = self.covariance.even / max(self.covariance.freedom, 1.0)
         return self._plan(aparts, np.concatenate([inside, outside], 1)), np.pad(values, wider[1]) + even
 
-    def _plan(self, aparts: Sequence[Floats], prototypes: Floats) -> LeaveOutPlan:
+    def _plan(self, aparts: Sequence[Floats], prototypes: Floats, keys: Keys | None = None) -> LeaveOutPlan:
         counts = self.effective_counts()
         by_size: dict[int, list[_Group]] = {}
-        for group in self._asked(counts):
+        for group in self._asked(counts, keys):
             by_size.setdefault(len(group.places), []).append(group)
         batches = []
         for _, some in sorted(by_size.items()):
@@ -190,16 +208,17 @@ class TaughtClasses(NamedTuple):
                 apart + prototypes[owners][:, None], pulls, _added_rows(apart, weights, totals), removed, owners
             )
             votes = np.stack([group.votes for group in some])
-            batches.append((groups, votes, np.array([group.remaining for group in some])))
+            named = np.stack([self.members[group.owner].keys[group.places] for group in some])
+            batches.append(_Batch(groups, named, votes, np.array([group.remaining for group in some])))
         return LeaveOutPlan(batches, prototypes, counts, self.covariance.freedom)
 
-    def _asked(self, counts: Floats) -> list[_Group]:
+    def _asked(self, counts: Floats, keys: Keys | None) -> list[_Group]:
         """The groups that can be left out: of the lowest keys, in whatever order features came."""
         most = max(FEWEST_ASKED, min(MOST_ASKED, 100 * MOST_ASKED // len(self.members)))
         found = []
         for owner, (member, labels) in enumerate(zip(self.members, self.groups, strict=True)):
             votes = _votes(member, labels)
-            for label in np.unique(labels):
+            for label in np.unique(labels if keys is None else labels[np.isin(member.keys, keys)]):
                 places = np.flatnonzero(labels == label)
                 # Of features like these there are as many among those that are not kept singly.
                 among = member.weights.sum() if len(places) > 1 else member.count

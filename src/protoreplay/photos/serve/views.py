@@ -1,6 +1,7 @@
 """What the API answers, and how it follows from a model."""
 
 import base64
+import math
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,6 @@ from protoreplay.photos.photo_model import PhotoModel
 from protoreplay.photos.serve.lessons import Lesson
 from protoreplay.photos.serve.served_model import ModelRevision
 from protoreplay.photos.teaching import TeachingReport
-from protoreplay.prototypes.prototype_head import dimension_weights, shared_scatter
 
 
 class ConfusionView(BaseModel):
@@ -190,18 +190,22 @@ def map_view(current: ModelRevision) -> MapView:
     model = current.model
     if not model.classes:
         return MapView(revision=current.number, shown=1.0, classes=[], confusions=[])
-    names = model.head.names
-    members = [model.classes[name].sums for name in names]
-    root = np.sqrt(dimension_weights(*shared_scatter(members)) / model.head.calibration.typical)
-    means = np.stack([member.mean for member in members]) * root
-    centre = means.mean(0)
-    _, lengths, axes = np.linalg.svd(means - centre, full_matrices=False)
-    flat: np.ndarray[Any, Any] = np.zeros((2, len(root)))
-    flat[: min(2, len(axes))] = axes[:2]
-    places = (means - centre) @ flat.T
+    head, taught = model.head, model.taught
+    names = head.names
+    # In the metric that answers, products of prototypes are all that principal components need.
+    directions = head.matrix[: len(names)].astype(np.float64) / math.sqrt(head.calibration.noise)
+    products = taught.prototypes @ directions.T / math.sqrt(head.calibration.noise)
+    squares, axes = np.linalg.eigh((products + products.T) / 2)
+    squares = np.maximum(squares[::-1], 0.0)
+    flat: np.ndarray[Any, Any] = np.zeros((len(names), 2))
+    shown_axes = [axis for axis in range(min(2, len(names))) if squares[axis] > 1e-9]
+    for axis in shown_axes:
+        flat[:, axis] = axes[:, -1 - axis] / math.sqrt(squares[axis])
+    to_map = directions.T @ flat / math.sqrt(head.calibration.noise)
+    places = taught.prototypes @ to_map
     dots = []
-    for name, member, place in zip(names, members, places, strict=True):
-        photos = (member.sample.astype(np.float64) * root - centre) @ flat.T
+    for name, member, place in zip(names, taught.members, places, strict=True):
+        photos = (member.rows.astype(np.float64) - taught.centre) @ to_map
         # Not from the variances of single dimensions: features vary together.
         spread = photos.std(0, ddof=1) if len(photos) > 1 else np.zeros(2)
         dots.append(
@@ -214,7 +218,6 @@ def map_view(current: ModelRevision) -> MapView:
                 photos=[(float(x), float(y)) for x, y in photos],
             )
         )
-    squares = np.square(lengths)
     shown = float(squares[:2].sum() / squares.sum()) if squares.sum() > 0 else 1.0
     return MapView(revision=current.number, shown=shown, classes=dots, confusions=_pairs(model))
 
