@@ -118,7 +118,7 @@ class SharedCovariance:
     def diagonal(self) -> Floats:
         """Variances, D."""
         scatter = self.dense.diagonal() if self.dense.size else np.square(self.rows).sum(0)
-        return (scatter + self.even) / max(self.freedom, 1.0)  # type: ignore[no-any-return]
+        return (scatter + self.even) / max(self.freedom, 1.0)
 
     def mean_eigenvalue(self) -> float:
         """The mean variance over all directions; 0 where nothing has varied yet."""

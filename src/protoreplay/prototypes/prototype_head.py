@@ -64,7 +64,7 @@ class PrototypeHead:
 
     def familiarity(self, distances: Singles, lengths: Singles) -> Singles:
         """N: minus the squared distance from the nearest class, plus the part of that from the centre forgiven."""
-        return BACKGROUND * lengths - distances.min(1)
+        return BACKGROUND * lengths - distances.min(1)  # type: ignore[no-any-return]
 
     def probabilities(self, scores: Singles) -> Singles:
         """N x K, calibrated: of photos given 80 %, about 80 % are right."""

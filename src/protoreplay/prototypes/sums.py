@@ -51,7 +51,7 @@ class GaussianSum:
     def scatter_rows(self, mean: Floats) -> Floats:
         """Rows, R + 1 x D, whose products add up to the scatter around `mean`, D, but for `even`."""
         rows = np.concatenate([self.factor.astype(np.float64), (self.mean - mean)[None]])
-        return np.sqrt(self.weight) * rows
+        return np.sqrt(self.weight) * rows  # type: ignore[no-any-return]
 
     def plus(self, rows: Rows, weights: Floats, rank: int) -> "GaussianSum":
         """With more features, N x D, and at most `rank` directions."""
@@ -90,7 +90,12 @@ def main_rows(rows: Floats, rank: int) -> tuple[Floats, float]:
 
 
 def _weighted_mean(rows: Rows, weights: Floats) -> Floats:
-    return weights @ rows.astype(np.float64) / weights.sum()
+    return weights @ rows.astype(np.float64) / weights.sum()  # type: ignore[no-any-return]
+
+
+def _added_up(places: npt.NDArray[np.int64], weights: Floats) -> Floats:
+    """The sum of the weights at each place."""
+    return np.bincount(places, weights).astype(np.float64)
 
 
 def _around(rows: Rows, weights: Floats) -> Floats:
@@ -137,7 +142,7 @@ class ClassSums:
         each = np.ones(len(features)) if weights is None else np.asarray(weights, np.float64)
         seen = np.zeros(len(unique), np.uint64) if looks is None else np.asarray(looks, np.uint64)[first]
         rows = features[first].astype(kind)
-        return cls(unique, seen, np.bincount(place, each), rows, GaussianSum.nothing(rows.shape[1], kind))
+        return cls(unique, seen, _added_up(place, each), rows, GaussianSum.nothing(rows.shape[1], kind))
 
     def __add__(self, other: "ClassSums") -> "ClassSums":
         keys = np.concatenate([self.keys, other.keys])
@@ -145,7 +150,7 @@ class ClassSums:
         return ClassSums(
             unique,
             np.concatenate([self.looks, other.looks])[first],
-            np.bincount(place, np.concatenate([self.weights, other.weights]), len(unique)),
+            _added_up(place, np.concatenate([self.weights, other.weights])),
             np.concatenate([self.rows, other.rows])[first],
             self.others.plus_gaussian(other.others, max(len(self.others.factor), len(other.others.factor))),
         )
@@ -168,12 +173,12 @@ class ClassSums:
     def mean(self) -> Floats:
         """The prototype's mean, D."""
         total = self.weights @ self.rows.astype(np.float64) + self.others.weight * self.others.mean
-        return total / self.count  # type: ignore[no-any-return]
+        return total / self.count
 
     @property
     def apart(self) -> Floats:
         """The features that are kept singly, from the mean, M x D."""
-        return self.rows.astype(np.float64) - self.mean  # type: ignore[no-any-return]
+        return self.rows.astype(np.float64) - self.mean
 
     @property
     def even_scatter(self) -> float:

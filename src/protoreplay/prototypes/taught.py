@@ -235,7 +235,7 @@ class TaughtClasses(NamedTuple):
 
 def _votes(member: ClassSums, labels: Labels) -> Floats:
     """Of each feature that is kept singly, M: one for each group."""
-    return member.weights / np.bincount(labels, minlength=len(labels))[labels]  # type: ignore[no-any-return]
+    return member.weights / np.bincount(labels, minlength=len(labels))[labels]
 
 
 def _added_rows(apart: Floats, weights: Floats, totals: Floats) -> Floats:
@@ -246,10 +246,10 @@ def _added_rows(apart: Floats, weights: Floats, totals: Floats) -> Floats:
         weights: G x Q.
         totals: of all features of the class, G.
 
-    Without a group the mean lies elsewhere, so that what goes is `Y' (I + u u' / (n - g)) Y`, with `Y` the features times
-    the roots `u` of their weights, `g` these weights' sum and `n` the total. Its root is `Y + b u u' Y`.
+    Without a group the mean lies elsewhere, so that what goes is `Y' (I + u u' / (n - g)) Y`, with `Y` the features
+    times the roots `u` of their weights, `g` these weights' sum and `n` the total. Its root is `Y + b u u' Y`.
     """
     roots = np.sqrt(weights)
     rows, own = roots[:, :, None] * apart, weights.sum(1)
     factor = (np.sqrt(1 + own / (totals - own)) - 1) / own
-    return rows + (factor[:, None] * roots)[:, :, None] * np.einsum("gq,gqd->gd", roots, rows)[:, None]
+    return rows + (factor[:, None] * roots)[:, :, None] * np.einsum("gq,gqd->gd", roots, rows)[:, None]  # type: ignore[no-any-return]
