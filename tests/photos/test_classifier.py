@@ -54,7 +54,7 @@ def test_any_order_one_class_at_a_time_gives_the_same(tiny, folder):
         bit_by_bit.learn({name: list(reversed(photos[name][:3]))})
     one, other = at_once.model.head, bit_by_bit.model.head
     assert one.names == other.names
-    for part in ("directions", "offsets", "weight", "centre"):
+    for part in ("matrix", "squares", "flat", "centre"):
         assert np.allclose(getattr(one, part), getattr(other, part), rtol=1e-5, atol=1e-5)
     assert one.calibration == pytest.approx(other.calibration, rel=1e-5)
 
@@ -132,7 +132,7 @@ def test_merging_two_is_learning_all(tiny, folder):
     for photos in (half(folder, True, ("red", "green")), half(folder, False, ("green", "blue"))):
         whole.learn(photos)
     one.merge(other)
-    assert np.allclose(one.model.head.directions, whole.model.head.directions, atol=1e-5)
+    assert np.allclose(one.model.head.matrix, whole.model.head.matrix, atol=1e-5)
     assert one.model.head.calibration == pytest.approx(whole.model.head.calibration, rel=1e-5)
 
 

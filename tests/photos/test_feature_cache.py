@@ -23,7 +23,7 @@ def path(tmp_path):
 
 def filled(path, numbers, fingerprint="one", **options):
     with FeatureCache(fingerprint, path, **options) as cache:
-        cache.put({digest(n): vector(n) for n in numbers})
+        cache.put({digest(n): (vector(n), n) for n in numbers})
     return path
 
 
@@ -35,16 +35,18 @@ def held(path, fingerprint="one"):
 def test_features_come_back_under_their_encoder_only(path):
     filled(path, [1, 2])
     with FeatureCache("one", path) as cache:
-        assert np.array_equal(cache.get(digest(2)), vector(2))
+        features, look = cache.get(digest(2))
+        assert np.array_equal(features, vector(2))
+        assert look == 2
     assert held(path, "two") == set()
 
 
 def test_the_least_recently_used_go_first(path):
-    filled(path, [0, 1], limit=4040)
-    filled(path, range(2, 10), limit=4040)
+    filled(path, [0, 1], limit=4120)
+    filled(path, range(2, 10), limit=4120)
     with FeatureCache("one", path) as cache:
         assert cache.get(digest(0)) is not None
-    filled(path, [50], limit=4040)
+    filled(path, [50], limit=4120)
     kept = held(path)
     assert {0, 50} <= kept
     assert len(kept) == 9
@@ -75,8 +77,8 @@ def test_a_damaged_file_is_made_anew(path):
 def test_a_flipped_bit_is_noticed(path):
     filled(path, [9])
     with sqlite3.connect(path) as database:
-        (content,) = database.execute("SELECT vector FROM features").fetchone()
-        database.execute("UPDATE features SET vector = ?", (bytes([content[0] ^ 1]) + content[1:],))
+        (content,) = database.execute("SELECT vector FROM photos").fetchone()
+        database.execute("UPDATE photos SET vector = ?", (bytes([content[0] ^ 1]) + content[1:],))
     database.close()
     assert held(path) == set()
     assert held(filled(path, [9])) == {9}

@@ -19,7 +19,7 @@ def a_model(keep=2, names=("cat", "dog 🐕")):
     for start, name in enumerate(names):
         keys = list(range(100 * start, 100 * start + 5))
         thumbnails = {key: b"jpeg" + bytes([key]) for key in keys}
-        model = model.learn({name: PhotoClass.of(random.random((5, 6)), keys, thumbnails)})
+        model = model.learn({name: PhotoClass.of(random.random((5, 6)), keys, thumbnails=thumbnails)})
     return model
 
 
@@ -45,7 +45,7 @@ def test_it_comes_back_as_it_was(tmp_path):
     assert model_file.model_to_bytes(back) == path.read_bytes()
     assert back.history == model.history
     assert back.classes["dog 🐕"].thumbnails == model.classes["dog 🐕"].thumbnails
-    assert np.array_equal(back.head.directions, model.head.directions)
+    assert np.array_equal(back.head.matrix, model.head.matrix)
     assert back.head.calibration == model.head.calibration
     empty = PhotoModel("tiny", "f" * 64)
     assert model_file.model_from_bytes(model_file.model_to_bytes(empty), "x") == empty
@@ -89,9 +89,11 @@ def test_an_older_file_opens_and_a_newer_one_is_refused():
 
     back = model_file.model_from_bytes(rewritten(content, older), "old")
     assert (back.keep, back.unknown) == (0, 0.05)
-    assert np.array_equal(back.head.directions, a_model().head.directions)
-    with pytest.raises(UserError, match=r"was written by a newer protoreplay \(format 2\): upgrade"):
-        model_file.model_from_bytes(rewritten(content, lambda about: about.update(format=2)), "new")
+    assert np.array_equal(back.head.matrix, a_model().head.matrix)
+    with pytest.raises(UserError, match=r"was written by a newer protoreplay \(format 3\): upgrade"):
+        model_file.model_from_bytes(rewritten(content, lambda about: about.update(format=3)), "new")
+    with pytest.raises(UserError, match="old was written by a protoreplay whose models this one cannot use: teach"):
+        model_file.model_from_bytes(rewritten(content, lambda about: about.update(format=1)), "old")
 
 
 def test_missing_files_and_folders(tmp_path):

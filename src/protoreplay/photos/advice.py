@@ -1,6 +1,5 @@
 """What a person should know before harm is done: classes that will be confused, photos in the wrong folder."""
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
@@ -64,29 +63,33 @@ class NearDuplicates:
         )
 
 
-def expected_confusions(model: PhotoModel, of: Sequence[str] | None = None) -> Floats:
+def expected_confusions(model: PhotoModel, of: Sequence[str] | None = None) -> tuple[Floats, Floats]:
     """Expected confusion of classes, `of` (all if left out) x K, in the order of `model.head.names`; 0 with itself.
 
+    The first are shares of photos of the row's class that are taken for the column's, the second the other way round.
     Two Gaussians of the shared covariance, widened by the calibrated temperature, overlap by this much at the border
-    half-way between them. Of few photos, means are uncertain and seem further apart than they are: this is taken off.
+    between them. Of few photos, means are uncertain and seem further apart than they are: this is taken off.
     """
     head, taught = model.head, model.taught
     names = head.names
     rows = np.array([names.index(name) for name in of], int) if of is not None else np.arange(len(names))
     products = taught.prototypes[rows] @ head.matrix[: len(names)].T.astype(np.float64)
     squares = head.squares.astype(np.float64)
-    distances = np.maximum(squares[rows, None] + squares - 2 * products, 0)
-    normal = NormalDist()
-    half = 0.5 / math.sqrt(head.calibration.temperature)
-    overlap = np.vectorize(normal.cdf, otypes=[float])(-half * np.sqrt(distances))
-    overlap[np.arange(len(rows)), rows] = 0.0
-    return overlap  # type: ignore[no-any-return]
+    distances = np.maximum(squares[rows, None] + squares - 2 * products, 1e-12)
+    # Shrunk prototypes move the border away from the one that is farther from the centre.
+    moved = (1 - head.calibration.shrink) / 2 * (squares[rows, None] - squares)
+    width = np.sqrt(distances * head.calibration.temperature)
+    shares = np.vectorize(NormalDist().cdf, otypes=[float])
+    forth, back = (shares(-(distances / 2 + sign * moved) / width) for sign in (1, -1))
+    forth[np.arange(len(rows)), rows] = back[np.arange(len(rows)), rows] = 0.0
+    return forth, back
 
 
 def find_collisions(model: PhotoModel, new: Sequence[str]) -> list[ClassCollision]:
     """Pairs of a new class and any other that will be confused, the worst first."""
     names = model.head.names
-    overlap = expected_confusions(model, new)
+    forth, back = expected_confusions(model, new)
+    overlap = (forth + back) / 2
     found = []
     for row, column in zip(*np.nonzero(overlap >= COLLISION), strict=True):
         one, other = new[row], names[column]

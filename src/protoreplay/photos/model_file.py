@@ -153,7 +153,8 @@ def _model(about: Mapping[str, Any], arrays: Arrays) -> PhotoModel:
     pictures = np.split(arrays["thumbnails"], arrays["thumbnail_ends"][:-1])
     owned = np.split(np.arange(len(arrays["thumbnail_keys"])), arrays["thumbnail_owner_ends"][:-1])
     classes = {}
-    for (name, sums), keys, own in zip(_class_sums(counts, arrays, width), seen, owned, strict=True):
+    # Of no classes, there is still one empty part of everything.
+    for (name, sums), keys, own in zip(_class_sums(counts, arrays, width), seen, owned, strict=bool(counts)):
         thumbnails = {int(arrays["thumbnail_keys"][i]): pictures[i].tobytes() for i in own}
         classes[name] = PhotoClass(sums, keys, thumbnails)
     calibration = about.get("calibration")

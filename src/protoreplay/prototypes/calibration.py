@@ -11,6 +11,7 @@ import numpy.typing as npt
 from protoreplay.prototypes.covariance import CovarianceKind, RidgeInverse
 from protoreplay.prototypes.sums import Floats
 from protoreplay.prototypes.taught import LeftOutScores, TaughtClasses
+from protoreplay.prototypes.threads import one_thread
 
 SHRINK, SHRINKS = 0.5, (0.3, 0.5, 0.7, 1.0)
 """The usual one, and what is tried. These and the numbers below were chosen on training images of other
@@ -80,6 +81,12 @@ def calibrate(taught: TaughtClasses, kind: CovarianceKind = "full") -> HeadCalib
         inverse = taught.inverse(usual, kind)
         left_out = taught.plan().carried_out(inverse, covariance_stays=kind != "full")
         return _calibration(left_out, usual, (SHRINK,))[1] if left_out else _guess(taught, usual, inverse)
+    with one_thread():
+        return _chosen(taught, usual)
+
+
+def _chosen(taught: TaughtClasses, usual: float) -> HeadCalibration:
+    """With the ridge and the shrink under which what is left out is the likeliest."""
     plan, variances = taught.plan_in_main_directions()
     found = []
     for step in RIDGE_STEPS:
@@ -87,7 +94,7 @@ def calibrate(taught: TaughtClasses, kind: CovarianceKind = "full") -> HeadCalib
         inverse = RidgeInverse(1 / (variances + ridge * taught.level()), 1, np.zeros((0, len(variances))))
         left_out = plan.carried_out(inverse)
         if left_out is None:
-            return _guess(taught, usual, taught.inverse(usual, kind))
+            return _guess(taught, usual, taught.inverse(usual))
         loss, calibration = _calibration(left_out, ridge, SHRINKS)
         found.append((loss + RIDGE_WEIGHT * math.log10(step) ** 2, calibration))
     return min(found, key=lambda one: one[0])[1]

@@ -5,7 +5,6 @@ all classes. It is linear in the features, so that all answers come from one mat
 """
 
 import contextlib
-import functools
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,13 +12,13 @@ from statistics import NormalDist
 
 import numpy as np
 import numpy.typing as npt
-import threadpoolctl
 
 from protoreplay.prototypes.calibration import HeadCalibration, calibrate
 from protoreplay.prototypes.covariance import CovarianceKind, SharedCovariance
 from protoreplay.prototypes.near_duplicates import NEAR
 from protoreplay.prototypes.sums import ClassSums
 from protoreplay.prototypes.taught import BACKGROUND, TaughtClasses
+from protoreplay.prototypes.threads import one_thread
 
 Singles = npt.NDArray[np.float32]
 
@@ -50,7 +49,7 @@ class PrototypeHead:
         """For features N x D: scores of the classes, N x K, and squared distances from the centre, N."""
         seen = (features - self.centre).astype(np.float32)
         classes = len(self.names)
-        with _one_thread() if classes > 256 else contextlib.nullcontext():
+        with one_thread() if classes > 256 else contextlib.nullcontext():
             products = seen @ self.matrix.T
         bent = products[:, classes:]
         lengths = np.square(seen) @ self.flat + self.sign * np.einsum("nr,nr->n", bent, bent)
@@ -76,17 +75,6 @@ class PrototypeHead:
             return -math.inf
         quantile = NormalDist().inv_cdf(false_alarms)
         return self.calibration.familiar_mean + quantile * self.calibration.familiar_std
-
-
-def _one_thread() -> contextlib.AbstractContextManager[object]:
-    """For large products only: all cores are busy embedding, and more threads would wait for each other."""
-    manager: contextlib.AbstractContextManager[object] = _libraries().limit(limits=1, user_api="blas")
-    return manager
-
-
-@functools.cache
-def _libraries() -> threadpoolctl.ThreadpoolController:
-    return threadpoolctl.ThreadpoolController()
 
 
 def scaled_softmax(scores: Singles, scale: float) -> Singles:

@@ -12,6 +12,8 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 
+from protoreplay.prototypes.threads import one_thread
+
 Floats = npt.NDArray[np.float64]
 Keys = npt.NDArray[np.uint64]
 Rows = npt.NDArray[np.floating]
@@ -19,6 +21,8 @@ Rows = npt.NDArray[np.floating]
 SINGLES, RANK = 15, 15
 """Of more features than both together, the first number is kept singly, and the others as a Gaussian of as many
 directions as the second: at 2,280 features of 16 bits, 155 KB a class. docs/photos.md has what that costs."""
+_PORTION = 500
+"""Features that are summed up at one time: what that takes grows with their square."""
 
 
 def rooted(features: npt.NDArray[np.floating]) -> Floats:
@@ -55,7 +59,11 @@ class GaussianSum:
 
     def plus(self, rows: Rows, weights: Floats, rank: int) -> "GaussianSum":
         """With more features, N x D, and at most `rank` directions."""
-        return self._joined(_weighted_mean(rows, weights), float(weights.sum()), _around(rows, weights), 0.0, rank)
+        found = self
+        for begin in range(0, len(rows), _PORTION):
+            some, own = rows[begin : begin + _PORTION], weights[begin : begin + _PORTION]
+            found = found._joined(_weighted_mean(some, own), float(own.sum()), _around(some, own), 0.0, rank)
+        return found
 
     def plus_gaussian(self, other: "GaussianSum", rank: int) -> "GaussianSum":
         """With all that another one has."""
@@ -80,12 +88,13 @@ def main_rows(rows: Floats, rank: int) -> tuple[Floats, float]:
     """At most `rank` rows with the main part of the products of `rows`, N x D, and the trace of what is left out."""
     if len(rows) <= rank:
         return rows, 0.0
-    if len(rows) <= rows.shape[1]:
-        values, vectors = np.linalg.eigh(rows @ rows.T)
-        kept = vectors[:, -rank:].T @ rows
-    else:
-        values, vectors = np.linalg.eigh(rows.T @ rows)
-        kept = np.sqrt(np.maximum(values[-rank:], 0))[:, None] * vectors[:, -rank:].T
+    with one_thread():
+        if len(rows) <= rows.shape[1]:
+            values, vectors = np.linalg.eigh(rows @ rows.T)
+            kept = vectors[:, -rank:].T @ rows
+        else:
+            values, vectors = np.linalg.eigh(rows.T @ rows)
+            kept = np.sqrt(np.maximum(values[-rank:], 0))[:, None] * vectors[:, -rank:].T
     return kept, float(np.maximum(values[:-rank], 0).sum()) if rank < len(values) else 0.0
 
 

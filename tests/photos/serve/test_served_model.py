@@ -62,11 +62,11 @@ def test_what_the_command_line_taught_meanwhile_is_kept(served, photos, prepared
 def test_a_revision_never_changes(served, photos, prepared):
     served.learn(prepared(red=photos["red"]))
     revision = served.current
-    total = revision.model.classes["red"].sums.total.copy()
+    total = revision.model.classes["red"].sums.rows.copy()
     served.learn(prepared(red=photos["blue"], green=photos["green"]))
     assert (revision.number, served.current.number) == (1, 2)
     assert set(revision.model.classes) == {"red"}
-    assert np.array_equal(revision.model.classes["red"].sums.total, total)
+    assert np.array_equal(revision.model.classes["red"].sums.rows, total)
 
 
 def test_changes_from_many_threads_are_all_made(served, photos, prepared):
