@@ -27,6 +27,7 @@ def near_duplicate_groups(rows: Rows, looks: Keys, near: float = NEAR) -> Labels
     squares = np.square(x).sum(1)
     linked = squares[:, None] + squares - 2 * x @ x.T <= near
     different = np.bitwise_count(looks[:, None] ^ looks)
+    np.fill_diagonal(linked, True)  # whatever rounding says
     linked |= (different <= ALIKE) & (looks != 0) & (looks != 0)[:, None]
     return _components(linked)
 
