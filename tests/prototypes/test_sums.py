@@ -12,10 +12,10 @@ from protoreplay.prototypes.sums import RANK, SINGLES, ClassSums, GaussianSum, m
 WIDTH = 24
 MANY = 3 * (SINGLES + RANK)
 SCORES_TOLERANCE = 0.06
-"""How far the scores of two orders of teaching may lie from each other, in standard deviations of all scores, at a ridge
-of 1, the lowest usual one. In another order other directions are dropped from the Gaussian of the features that are not
-kept singly, and their variance is spread evenly. Over 500 random orders the largest difference here was 0.032, half of
-them were below 0.007; at the ridge that is chosen for so few features, 46, the largest of 100 was 0.0004."""
+"""How far the scores of two orders of teaching may lie from each other, in standard deviations of all scores, at a
+ridge of 1, the lowest usual one. In another order other directions are dropped from the Gaussian of the features that
+are not kept singly, and their variance is spread evenly. Over 500 random orders the largest difference here was 0.032,
+and half were below 0.008; at the ridge that is chosen for so few features, 46, the largest of 100 was 0.0004."""
 
 
 def drawn(number, width=WIDTH, seed=0):
