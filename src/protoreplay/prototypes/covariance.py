@@ -73,7 +73,7 @@ class SharedCovariance:
         rows: R x D: their products add up to the scatter where there are fewer rows than dimensions; else none.
         dense: D x D: the scatter where there are more; else 0 x 0.
         even: scatter in every direction, besides.
-        freedom: degrees of freedom.
+        freedom: degrees of freedom; below 1 it counts as 1.
     """
 
     rows: Floats
@@ -93,7 +93,7 @@ class SharedCovariance:
         rows = np.concatenate(waiting)
         if dense.size:
             dense, rows = dense + rows.T @ rows, rows[:0]
-        return cls(rows, dense, even, max(freedom, 0.0))
+        return cls(rows, dense, even, freedom)
 
     @classmethod
     def of_classes(cls, classes: Iterable[ClassSums], width: int) -> "SharedCovariance":

@@ -112,13 +112,16 @@ def head_of(
     names: tuple[str, ...], taught: TaughtClasses, calibration: HeadCalibration, kind: CovarianceKind = "full"
 ) -> PrototypeHead:
     """The head of classes, in their order, with everything that is chosen."""
-    inverse = taught.inverse(calibration.ridge, kind)
-    directions = inverse.times(taught.prototypes)
-    squares = np.einsum("kd,kd->k", directions, taught.prototypes) - calibration.noise / taught.effective_counts()
     single = np.float32
+    centre = taught.centre.astype(single)
+    # From the very centre that features are taken from, so that the rounding of it does not matter.
+    prototypes = taught.prototypes + (taught.centre - centre)
+    inverse = taught.inverse(calibration.ridge, kind)
+    directions = inverse.times(prototypes)
+    squares = np.einsum("kd,kd->k", directions, prototypes) - calibration.noise / taught.effective_counts()
     return PrototypeHead(
         names,
-        taught.centre.astype(single),
+        centre,
         np.concatenate([directions, inverse.bend]).astype(single),
         squares.astype(single),
         inverse.flat.astype(single),

@@ -66,9 +66,16 @@ class GaussianSum:
         return found
 
     def plus_gaussian(self, other: "GaussianSum", rank: int) -> "GaussianSum":
-        """With all that another one has."""
+        """With all that another one has, and at most `rank` directions."""
         factor = np.sqrt(other.weight) * other.factor.astype(np.float64)
         return self._joined(other.mean, other.weight, factor, other.weight * other.even, rank)
+
+    def of_rank(self, rank: int) -> "GaussianSum":
+        """The same with at most `rank` directions."""
+        factor, dropped = main_rows(self.factor.astype(np.float64), rank)
+        return GaussianSum(
+            self.weight, self.mean, factor.astype(self.factor.dtype), self.even + dropped / len(self.mean)
+        )
 
     def _joined(self, mean: Floats, weight: float, scatter: Floats, even: float, rank: int) -> "GaussianSum":
         if not weight:
@@ -91,11 +98,12 @@ def main_rows(rows: Floats, rank: int) -> tuple[Floats, float]:
     with one_thread():
         if len(rows) <= rows.shape[1]:
             values, vectors = np.linalg.eigh(rows @ rows.T)
-            kept = vectors[:, -rank:].T @ rows
+            every = vectors.T @ rows
         else:
             values, vectors = np.linalg.eigh(rows.T @ rows)
-            kept = np.sqrt(np.maximum(values[-rank:], 0))[:, None] * vectors[:, -rank:].T
-    return kept, float(np.maximum(values[:-rank], 0).sum()) if rank < len(values) else 0.0
+            every = np.sqrt(np.maximum(values, 0))[:, None] * vectors.T
+    first = max(len(values) - rank, 0)
+    return every[first:], float(np.maximum(values[:first], 0).sum())
 
 
 def _weighted_mean(rows: Rows, weights: Floats) -> Floats:
@@ -161,15 +169,19 @@ class ClassSums:
             np.concatenate([self.looks, other.looks])[first],
             _added_up(place, np.concatenate([self.weights, other.weights])),
             np.concatenate([self.rows, other.rows])[first],
-            self.others.plus_gaussian(other.others, max(len(self.others.factor), len(other.others.factor))),
+            self.others.plus_gaussian(other.others, self.rows.shape[1]),  # `reduced` drops directions, not this
         )
 
     def reduced(self, singles: int = SINGLES, rank: int = RANK) -> "ClassSums":
         """With at most `singles` features, those of the lowest keys, and `rank` directions of all the others."""
-        fits = not self.others.weight and len(self.keys) <= singles + rank
-        if fits or len(self.keys) <= singles:
+        if not self.others.weight and len(self.keys) <= singles + rank:
             return self
-        others = self.others.plus(self.rows[singles:], self.weights[singles:], rank)
+        if len(self.keys) > singles:
+            others = self.others.plus(self.rows[singles:], self.weights[singles:], rank)
+        elif len(self.others.factor) > rank:
+            others = self.others.of_rank(rank)
+        else:
+            return self
         first = (self.keys[:singles], self.looks[:singles], self.weights[:singles], self.rows[:singles])
         return ClassSums(*first, others)
 

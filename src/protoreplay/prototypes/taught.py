@@ -104,7 +104,7 @@ class LeaveOutPlan(NamedTuple):
             return None
         parts = []
         for groups, keys, votes, remaining in self.batches:
-            kept = groups._replace(added=groups.added[:, :0]) if covariance_stays else groups
+            kept = groups._replace(added=groups.added[:, :0], removed=0 * remaining) if covariance_stays else groups
             found = left_out_products(kept, self.prototypes, inverse, self.freedom)
             by_query = (np.repeat(one, votes.shape[1], 0) for one in (found.squares, groups.owners, remaining))
             cross = found.cross.reshape(-1, len(self.counts))
@@ -181,11 +181,13 @@ class TaughtClasses(NamedTuple):
         wider = ((0, 0), (0, len(outside)))
         aparts, row = [], 0
         for member in self.members:
-            if len(coordinates):  # the rows are those of the classes in their order, and need no product
-                place = coordinates[row : row + len(member.keys)] / np.sqrt(member.weights)[:, None]
-                row += member.scatter_size
+            apart, roots, end = member.apart, np.sqrt(member.weights)[:, None], row + len(member.keys)
+            # Of rows that are those of the classes in their order, the products are known already.
+            if len(coordinates) and np.array_equal(self.covariance.rows[row:end], roots * apart) and roots.all():
+                place = coordinates[row:end] / roots
             else:
-                place = member.apart @ vectors.T
+                place = apart @ vectors.T
+            row += member.scatter_size
             aparts.append(np.pad(place, wider))
         even = self.covariance.even / max(self.covariance.freedom, 1.0)
         return self._plan(aparts, np.concatenate([inside, outside], 1)), np.pad(values, wider[1]) + even
