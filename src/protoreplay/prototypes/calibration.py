@@ -1,5 +1,6 @@
 """What leaving out the learned features says: ridge and shrink, how sure to be, and when to say "I don't know"."""
 
+import functools
 import math
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -62,16 +63,23 @@ def calibrate(taught: TaughtClasses, kind: CovarianceKind = "full", usual: float
     usual = usual_ridge(covariance.freedom + classes) if usual is None else usual
     directions = min(len(covariance.rows) or covariance.width, covariance.width)
     if kind != "full" or max(directions, classes) > MOST_CHOSEN or not covariance.mean_eigenvalue():
-        left_out = taught.plan().carried_out(taught.inverse(usual, kind), covariance_stays=kind != "full")
+        # With more rows than dimensions one feature hardly matters to the ridge, and inverses take long.
+        one = kind != "full" or bool(covariance.dense.size)
+        inverse = taught.inverse(usual, kind) if one else lambda ridges: taught.inverse(ridges * usual, kind)
+        left_out = taught.plan().carried_out(inverse, covariance_stays=kind != "full")
         return calibration_of(left_out, usual, taught, (SHRINK,))[1]
     plan, variances = taught.plan_in_main_directions()
     found = []
     for step in RIDGE_STEPS:
         ridge = usual * step
-        inverse = RidgeInverse(1 / (variances + ridge * taught.level()), 1, np.zeros((0, len(variances))))
-        loss, calibration = calibration_of(plan.carried_out(inverse), ridge, taught, SHRINKS)
+        inverse_with = functools.partial(_flat_inverse, variances, ridge * taught.level())
+        loss, calibration = calibration_of(plan.carried_out(inverse_with), ridge, taught, SHRINKS)
         found.append((loss + RIDGE_WEIGHT * math.log10(step) ** 2, calibration))
     return min(found, key=lambda one: one[0])[1]
+
+
+def _flat_inverse(variances: Floats, ridge: float, ridges: float) -> RidgeInverse:
+    return RidgeInverse(1 / (variances + ridges * ridge), 1, np.zeros((0, len(variances))))
 
 
 def calibration_of(

@@ -1,6 +1,6 @@
 """Learned classes, and every group of their features left out in turn."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -79,10 +79,16 @@ class LeaveOutPlan(NamedTuple):
     counts: Floats
     freedom: float
 
-    def carried_out(self, inverse: RidgeInverse, covariance_stays: bool = False) -> LeftOutScores | None:
+    def carried_out(
+        self, inverse: RidgeInverse | Callable[[float], RidgeInverse], covariance_stays: bool = False
+    ) -> LeftOutScores | None:
         """What is found with this inverse of the covariance; None where nothing can be left out.
 
-        With `covariance_stays` features are not taken out of the covariance.
+        Args:
+            inverse: of the covariance with its ridge; or what gives it with a number of such ridges. A ridge on the
+                scatter of all would be larger on the covariance of what is left: by a fifth where five degrees of
+                freedom of six are. With the latter it is the same.
+            covariance_stays: features are not taken out of the covariance.
         """
         if not self.batches:
             return None
@@ -90,17 +96,19 @@ class LeaveOutPlan(NamedTuple):
         for groups, votes, remaining in self.batches:
             if covariance_stays:
                 groups = groups._replace(added=groups.added[:, :0], removed=np.zeros(len(groups.removed)))
-            found = left_out_products(groups, self.prototypes, inverse, self.freedom)
+            left = max(self.freedom - groups.removed.mean(), 1.0) / max(self.freedom, 1.0)
+            own = inverse if isinstance(inverse, RidgeInverse) else inverse(left)
+            found = left_out_products(groups, self.prototypes, own, self.freedom)
             each = votes.shape[1]
             by_query = (np.repeat(one, each, 0) for one in (found.squares, groups.owners, remaining))
             parts.append((found.cross.reshape(-1, len(self.counts)), found.lengths.ravel(), votes.ravel(), *by_query))
         cross, lengths, votes, squares, owners, remaining = (np.concatenate(part) for part in zip(*parts, strict=True))
-        own = np.arange(len(owners)), owners
+        at_own = np.arange(len(owners)), owners
         # From a mean of n features, an image is farther than from the true mean by the n-th part of its noise.
-        distances = (lengths - 2 * cross[own] + squares[own]) * remaining / (remaining + 1)
+        distances = (lengths - 2 * cross[at_own] + squares[at_own]) * remaining / (remaining + 1)
         noise = float(votes @ distances / votes.sum())
         squares = squares - noise / self.counts
-        squares[own] += noise / self.counts[owners] - noise / remaining
+        squares[at_own] += noise / self.counts[owners] - noise / remaining
         return LeftOutScores(cross, squares, lengths, owners, votes, noise)
 
 
