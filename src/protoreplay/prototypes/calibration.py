@@ -1,5 +1,6 @@
 """What leaving out the learned features says: ridge and shrink, how sure to be, and when to say "I don't know"."""
 
+import functools
 import math
 from collections.abc import Sequence
 from statistics import NormalDist
@@ -78,8 +79,10 @@ def calibrate(taught: TaughtClasses, kind: CovarianceKind = "full", usual: float
     usual = usual_ridge(covariance.freedom + classes) if usual is None else usual
     directions = min(len(covariance.rows) or covariance.width, covariance.width)
     if kind != "full" or max(directions, classes) > MOST_CHOSEN or not covariance.mean_eigenvalue():
-        inverse = taught.inverse(usual, kind)
-        left_out = taught.plan().carried_out(inverse, covariance_stays=kind != "full")
+        # With more rows than dimensions one feature hardly matters to the ridge, and inverses take long.
+        inverse, one = taught.inverse(usual, kind), kind != "full" or bool(covariance.dense.size)
+        with_ridges = inverse if one else lambda ridges: taught.inverse(ridges * usual, kind)
+        left_out = taught.plan().carried_out(with_ridges, covariance_stays=kind != "full")
         return _calibration(left_out, usual, (SHRINK,))[1] if left_out else _guess(taught, usual, inverse)
     with one_thread():
         return _chosen(taught, usual)
@@ -91,13 +94,16 @@ def _chosen(taught: TaughtClasses, usual: float) -> HeadCalibration:
     found = []
     for step in RIDGE_STEPS:
         ridge = usual * step
-        inverse = RidgeInverse(1 / (variances + ridge * taught.level()), 1, np.zeros((0, len(variances))))
-        left_out = plan.carried_out(inverse)
+        left_out = plan.carried_out(functools.partial(_flat_inverse, variances, ridge * taught.level()))
         if left_out is None:
             return _guess(taught, usual, taught.inverse(usual))
         loss, calibration = _calibration(left_out, ridge, SHRINKS)
         found.append((loss + RIDGE_WEIGHT * math.log10(step) ** 2, calibration))
     return min(found, key=lambda one: one[0])[1]
+
+
+def _flat_inverse(variances: Floats, ridge: float, ridges: float) -> RidgeInverse:
+    return RidgeInverse(1 / (variances + ridges * ridge), 1, np.zeros((0, len(variances))))
 
 
 def _guess(taught: TaughtClasses, ridge: float, inverse: RidgeInverse) -> HeadCalibration:

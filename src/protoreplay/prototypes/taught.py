@@ -1,6 +1,6 @@
 """Learned classes, and every group of their features left out in turn."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -91,12 +91,17 @@ class LeaveOutPlan(NamedTuple):
     freedom: float
 
     def carried_out(
-        self, inverse: RidgeInverse, covariance_stays: bool = False, noise: float | None = None
+        self,
+        inverse: RidgeInverse | Callable[[float], RidgeInverse],
+        covariance_stays: bool = False,
+        noise: float | None = None,
     ) -> LeftOutScores | None:
         """What is found; None where nothing can be left out.
 
         Args:
-            inverse: of the covariance.
+            inverse: of the covariance with its ridge; or what gives it with a number of such ridges. A ridge on the
+                scatter of all would be larger on the covariance of what is left: by a fifth where five degrees of
+                freedom of six are. With the latter it is the same.
             covariance_stays: features are not taken out of the covariance.
             noise: where it is known already.
         """
@@ -105,7 +110,9 @@ class LeaveOutPlan(NamedTuple):
         parts = []
         for groups, keys, votes, remaining in self.batches:
             kept = groups._replace(added=groups.added[:, :0], removed=0 * remaining) if covariance_stays else groups
-            found = left_out_products(kept, self.prototypes, inverse, self.freedom)
+            left = max(self.freedom - kept.removed.mean(), 1.0) / max(self.freedom, 1.0)
+            own_inverse = inverse if isinstance(inverse, RidgeInverse) else inverse(left)
+            found = left_out_products(kept, self.prototypes, own_inverse, self.freedom)
             by_query = (np.repeat(one, votes.shape[1], 0) for one in (found.squares, groups.owners, remaining))
             cross = found.cross.reshape(-1, len(self.counts))
             parts.append((cross, found.lengths.ravel(), keys.ravel(), votes.ravel(), *by_query))
