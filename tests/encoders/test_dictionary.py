@@ -68,9 +68,15 @@ def test_a_dictionary_may_give_an_image_and_its_mirror_image_the_same_features(s
     torch.testing.assert_close(features, mirrored, rtol=1e-3, atol=1e-4)
     body = dictionary(images, patch=side, mirror=False)
     assert (body(images) - body(images.flip(-1))).abs().max() > 0.01
+
+
+@pytest.mark.parametrize("side", [4, 8])
+def test_a_mirroring_dictionary_adds_up_the_answers_of_both_sides(side):
+    images = pictures()
+    body = dictionary(images, patch=side, mirror=False)
     # The roots of both sides, added up, of unit length: the answers of either alone, mirrored back, give the direction.
     both = body.answers(images) + body.answers(images.flip(-1))
-    mirroring = PatchDictionary(shape, body.settings.model_copy(update={"mirror": True}))
+    mirroring = PatchDictionary((3, 32, 32), body.settings.model_copy(update={"mirror": True}))
     mirroring.load_state_dict(body.state_dict())
     similar = torch.nn.functional.cosine_similarity(both.flatten(1), mirroring.answers(images).flatten(1))
     assert similar.min() > 0.999

@@ -49,7 +49,7 @@ class VPRConfig(DictionarySettings, AugmentationSettings):
     """Prototypes of a class in a task, or `sqrt`: as many as the square root of its images."""
     weighting: Literal["covariance", "variances", "none"] = "covariance"
     """What classes share and the layer whitens: the covariance, the variances alone, or nothing (no whitening)."""
-    few: float = Field(30.0, ge=0)
+    few: float = Field(100.0, ge=0)
     """So many images of a class tell half of how its images differ: with n images, their covariance counts
     n / (n + few) beside that of an image's views."""
     ridge: float = Field(0.7, gt=0)
