@@ -40,11 +40,11 @@ class DictionarySettings(Settings):
     """Added to every eigenvalue of the patches' covariance before they are whitened."""
     rounds: int = _written_if_changed(15, ge=0)
     """Rounds of the k-means that makes filters; with 0 they are random patches."""
-    threshold: float = _written_if_changed(0.8, ge=0)
+    threshold: float = Field(0.8, ge=0)
     """What a filter's answer must exceed, on either side, to count."""
     grid: int = _written_if_changed(3, ge=1)
     """Answers are averaged over `grid` x `grid` fields of the image."""
-    field_width: int = _written_if_changed(160, ge=1)
+    field_width: int = Field(160, ge=1)
     """Directions of the answers, at most, that are kept of each field."""
     copies: int = _written_if_changed(1_000, ge=1)
     """Turned and zoomed copies of the images in which the directions that are kept vary most."""
