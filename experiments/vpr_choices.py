@@ -41,6 +41,9 @@ CHOICES: dict[str, list[tuple[str, dict[str, Any]]]] = {
     "Prototypes": [
         ("no views", NO_VIEWS),
         ("views: colour 0.2", {"augment_colour": 0.2}),
+        ("views: hue not turned", {"augment_hue": 0.0}),
+        ("views: hue 0.3", {"augment_hue": 0.3}),
+        ("views: hue 1.2", {"augment_hue": 1.2}),
         ("views: shift 2", {"augment_shift": 2}),
         ("views: nothing hidden", {"augment_erase": 0.0}),
         ("images and views weighed alike", {"few": 0.0}),

@@ -25,10 +25,19 @@ def test_off_by_default_and_then_nothing_is_drawn():
 
 
 @settings(deadline=None, max_examples=40)
-@given(st.integers(0, 20), st.booleans(), st.floats(0, 1), st.floats(0, 1), st.sampled_from([1, 3]), st.integers(0, 99))
-def test_shape_range_and_reproducibility(shift, flip, colour, erase, channels, seed):
+@given(
+    st.integers(0, 20),
+    st.booleans(),
+    st.floats(0, 1),
+    st.floats(0, 3),
+    st.floats(0, 1),
+    st.sampled_from([1, 3]),
+    st.integers(0, 99),
+)
+def test_shape_range_and_reproducibility(shift, flip, colour, hue, erase, channels, seed):
     images = pictures(5, channels)
     chosen = {"augment_shift": shift, "augment_flip": flip, "augment_colour": colour, "augment_erase": erase}
+    chosen["augment_hue"] = hue
     result = changed(images, seed, **chosen)
     assert result.shape == images.shape
     assert 0 <= float(result.min()) <= float(result.max()) <= 255
@@ -74,6 +83,29 @@ def test_colour_changes_images_differently_and_keeps_grey_grey():
     torch.testing.assert_close(result[:, 0], result[:, 1])
     ratios = result.mean((1, 2, 3)) / grey.float().mean((1, 2, 3))
     assert ratios.std() > 0.1
+
+
+def test_hue_turns_colours_around_grey():
+    images = 64 + pictures() // 2  # Turned by whatever angle, no colour leaves 0..255.
+    result = changed(images, augment_hue=0.6)
+    before, after = (x - x.mean(1, keepdim=True) for x in (images.float(), result))
+    torch.testing.assert_close(result.mean(1), images.float().mean(1))
+    torch.testing.assert_close(after.norm(dim=1), before.norm(dim=1), rtol=1e-3, atol=1e-2)
+    cosine = torch.nn.functional.cosine_similarity(after, before, dim=1).flatten(1)
+    strong = before.norm(dim=1).flatten(1) > 10
+    angles = torch.where(strong, cosine.clamp(-1, 1).arccos(), torch.nan)
+    assert angles.nan_to_num(0).max() <= 0.61
+    for one in angles:
+        known = one[~one.isnan()]
+        torch.testing.assert_close(known, known[:1].expand_as(known), atol=0.02, rtol=0)
+    assert angles.nanmean(1).std() > 0.1
+
+
+def test_hue_leaves_grey_and_one_channel_alone():
+    one = pictures(channels=1)
+    assert changed(one, augment_hue=1.0) is one
+    grey = one.expand(-1, 3, -1, -1)
+    torch.testing.assert_close(changed(grey, augment_hue=1.0), grey.float())
 
 
 @pytest.mark.parametrize("method", ["vpr-paper", "sgd", "joint"])

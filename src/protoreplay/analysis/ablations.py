@@ -29,7 +29,7 @@ class Ablation:
     kind: Literal["any", "incremental class", "incremental domain"] = "any"
 
 
-NO_VIEWS = {"views": 1, "augment_shift": 0, "augment_colour": 0.0, "augment_erase": 0.0}
+NO_VIEWS = {"views": 1, "augment_shift": 0, "augment_colour": 0.0, "augment_hue": 0.0, "augment_erase": 0.0}
 
 ABLATIONS: tuple[Ablation, ...] = (
     Ablation("", "vpr"),

@@ -11,6 +11,9 @@ from torch.nn import functional
 from protoreplay.core.settings import Settings
 from protoreplay.encoders.registry import ImageShape
 
+BATCH = 16
+"""Images whose patches are looked at together: few enough for what they answer to stay in the processor's cache."""
+
 
 def _written_if_changed(default: float, **limits: Any) -> Any:
     """A setting that is written down only where it is not the default: older runs, without it, are the same runs."""
@@ -20,13 +23,13 @@ def _written_if_changed(default: float, **limits: Any) -> Any:
 class DictionarySettings(Settings):
     """Settings of a patch dictionary; all of them ours, chosen on validation streams."""
 
-    filters: int = Field(160, ge=1)
+    filters: int = Field(240, ge=1)
     """Filters of the dictionary."""
     patch: int = Field(8, ge=2)
     """Side of the dictionary's patches."""
     mirror: bool = True
     """Whether the dictionary gives an image and its mirror image the same features."""
-    latent: int = Field(700, ge=1)
+    latent: int = Field(1000, ge=1)
     """Latent dimension: width of the features, and of what stands on them."""
     patch_count: int = _written_if_changed(20_000, ge=1)
     """Patches of the images, at most, that filters are made of."""
@@ -37,11 +40,11 @@ class DictionarySettings(Settings):
     """Added to every eigenvalue of the patches' covariance before they are whitened."""
     rounds: int = _written_if_changed(15, ge=0)
     """Rounds of the k-means that makes filters; with 0 they are random patches."""
-    threshold: float = _written_if_changed(1.0, ge=0)
+    threshold: float = Field(0.8, ge=0)
     """What a filter's answer must exceed, on either side, to count."""
     grid: int = _written_if_changed(3, ge=1)
     """Answers are averaged over `grid` x `grid` fields of the image."""
-    field_width: int = _written_if_changed(120, ge=1)
+    field_width: int = Field(160, ge=1)
     """Directions of the answers, at most, that are kept of each field."""
     copies: int = _written_if_changed(1_000, ge=1)
     """Turned and zoomed copies of the images in which the directions that are kept vary most."""
@@ -101,38 +104,48 @@ class PatchDictionary(nn.Module):
 
     def answers(self, images: Tensor) -> Tensor:
         """Pixels of 0..255, N x C x H x W, to what the filters answer, N x grid*grid x 2*filters, of unit length."""
-        fields, grid = self._fields(images.device), self.settings.grid
-        sides = [(self.filters, fields)]
-        if self.settings.mirror:
-            mirrored = self.filters.unflatten(1, (-1, self.side)).flip(2).flatten(1)
-            sides.append((mirrored, fields.unflatten(0, (grid, grid)).flip(1).flatten(0, 1)))
-        return torch.cat([self._part(part.to(torch.float32), sides) for part in images.split(32)])
+        filters, fields = _even_and_odd_filters(self.filters, self.side), self._fields(images.device)
+        return torch.cat([self._part(part.to(torch.float32), filters, fields) for part in images.split(BATCH)])
 
-    def _fields(self, device: torch.device) -> Tensor:
-        """What every place of the filters counts in the mean over each field, grid*grid x places."""
+    def _fields(self, device: torch.device) -> list[Tensor]:
+        """What every place counts in the mean over each field, grid*grid x places, column by column.
+
+        Once, or where the dictionary mirrors twice: a mirrored filter answers for the field on the other side.
+        """
         one_each = torch.eye(math.prod(self.places), device=device).unflatten(1, self.places)
-        return functional.adaptive_avg_pool2d(one_each, self.settings.grid).flatten(1).T.contiguous()
+        shares = functional.adaptive_avg_pool2d(one_each, self.settings.grid).unflatten(0, self.places).transpose(0, 1)
+        sides = [shares, shares.flip(-1)] if self.settings.mirror else [shares]
+        return [side.flatten(2).flatten(0, 1).T.contiguous() for side in sides]
 
-    def _part(self, images: Tensor, sides: list[tuple[Tensor, Tensor]]) -> Tensor:
-        """The answers of a few images: the sum over sides, each of filters and their fields."""
+    def _part(self, images: Tensor, filters: tuple[Tensor, Tensor], fields: list[Tensor]) -> Tensor:
+        """The answers of a few images by even and odd filters: the sum over sides, each with its fields."""
+        scale = self._scale(images)
+        even, odd = (self._rows(columns, scale) for columns in _even_and_odd_columns(images, self.side, self.stride))
+        threshold = self.settings.threshold
+        # Counted from the upper threshold, what is below the lower one is below -2 thresholds.
+        answer, other = torch.addmm(-self.offset - threshold, even, filters[0].T), odd @ filters[1].T
+        # A filter answers with the sum of its even and odd halves, its mirror image with their difference.
+        answers = [answer.add_(other), torch.sub(answer, other, alpha=2)][: len(fields)]
+        total = images.new_zeros(())
+        for answer, shares in zip(answers, fields, strict=True):
+            answer = answer.unflatten(0, (-1, shares.shape[1]))
+            above = shares @ answer.clamp(min=0)
+            below = shares @ answer.clamp_(max=-2 * threshold) + 2 * threshold
+            total = total + torch.cat([above, below.neg_()], 2).clamp_(min=0).sqrt_()
+        return functional.normalize(total.flatten(1)).view_as(total)
+
+    def _scale(self, images: Tensor) -> Tensor:
+        """What the patch at every place is multiplied by to be of unit contrast, N x across x down."""
         numbers = images.shape[1] * self.side**2
         mean = functional.avg_pool2d(images.mean(1, keepdim=True), self.side, self.stride)
         square = functional.avg_pool2d(images.square().mean(1, keepdim=True), self.side, self.stride)
         variance = (square - mean.square()).clamp_(min=0) * (numbers / (numbers - 1))
-        patches = images.unfold(2, self.side, self.stride).unfold(3, self.side, self.stride).permute(0, 2, 3, 1, 4, 5)
-        patches = (
-            (patches * (variance + self.settings.contrast).rsqrt_()[:, 0, :, :, None, None, None])
-            .flatten(3)
-            .flatten(0, 2)
-        )
-        total, threshold = images.new_zeros(()), self.settings.threshold
-        for filters, fields in sides:
-            # Counted from the upper threshold, what is below the lower one is below -2 thresholds.
-            answer = torch.addmm(-self.offset - threshold, patches, filters.T).unflatten(0, (-1, fields.shape[1]))
-            above = fields @ answer.clamp(min=0)
-            below = fields @ answer.clamp_(max=-2 * threshold) + 2 * threshold
-            total = total + torch.cat([above, below.neg_()], 2).clamp_(min=0).sqrt_()
-        return functional.normalize(total.flatten(1)).view_as(total)
+        return (variance + self.settings.contrast).rsqrt_()[:, 0].transpose(1, 2)
+
+    def _rows(self, columns: Tensor, scale: Tensor) -> Tensor:
+        """Columns of patches, N x across x C x columns x H, cut into patches of unit contrast, a row each."""
+        patches = columns.unfold(4, self.side, self.stride).permute(0, 1, 4, 2, 3, 5).contiguous()
+        return patches.mul_(scale[..., None, None, None]).flatten(3).flatten(0, 2)
 
     def _patches(self, images: Tensor, generator: torch.Generator) -> Tensor:
         """At most `patch_count` patches, drawn evenly from all images, each without its mean and of unit contrast."""
@@ -146,6 +159,26 @@ class PatchDictionary(nn.Module):
         patches = patches.flatten(1).to(torch.float32)
         patches = patches - patches.mean(1, keepdim=True)
         return patches / (patches.var(1, keepdim=True) + self.settings.contrast).sqrt()
+
+
+def _even_and_odd_filters(filters: Tensor, side: int) -> tuple[Tensor, Tensor]:
+    """Filters, F x C*side*side, as the sum of one that its mirror image equals and one that it is the negative of.
+
+    Half of the columns tell all of either, so that a filter and its mirror image together cost what one of them would:
+    F x C*half*side each, column by column. Of an odd side, the even half has the column in the middle.
+    """
+    columns = filters.unflatten(1, (-1, side, side)).transpose(2, 3)
+    half = side // 2
+    left, middle, right = columns[:, :, :half], columns[:, :, half : side - half], columns[:, :, side - half :].flip(2)
+    return torch.cat([(left + right) / 2, middle], 2).flatten(1), ((left - right) / 2).flatten(1)
+
+
+def _even_and_odd_columns(images: Tensor, side: int, stride: int) -> tuple[Tensor, Tensor]:
+    """Sums and differences of columns that mirror each other in a patch: N x across x C x half x H each."""
+    columns = images.transpose(2, 3).contiguous().unfold(2, side, stride).permute(0, 2, 1, 4, 3)
+    half = side // 2
+    left, right = columns[:, :, :, :half], columns[:, :, :, side - half :].flip(3)
+    return torch.cat([left + right, columns[:, :, :, half : side - half]], 3).contiguous(), (left - right).contiguous()
 
 
 def _filters(patches: Tensor, settings: DictionarySettings, generator: torch.Generator) -> tuple[Tensor, Tensor]:

@@ -1,5 +1,7 @@
 """Augmentation of a whole batch on tensors; every image has draws of its own."""
 
+import math
+
 import torch
 from pydantic import Field
 from torch import Tensor
@@ -17,6 +19,8 @@ class AugmentationSettings(Settings):
     """Mirror left and right, every second time."""
     augment_colour: float = Field(0.0, ge=0, le=1)
     """Change brightness, contrast and, of colour images, saturation by a factor of up to 1 +- this."""
+    augment_hue: float = Field(0.0, ge=0, le=math.pi, exclude_if=lambda value: value == 0)
+    """Turn all colours of a colour image around grey by up to this angle, in radians."""
     augment_erase: float = Field(0.0, ge=0, le=1)
     """Side of a grey square that hides a random part, as a share of the image's side."""
 
@@ -37,6 +41,8 @@ def augment(images: Tensor, settings: AugmentationSettings, generator: torch.Gen
     if settings.augment_flip:
         mirrored = _uniform(images, generator) < 0.5
         images = torch.where(mirrored, images.flip(-1), images)
+    if settings.augment_hue and images.shape[1] == 3:
+        images = _hue(images.float(), settings.augment_hue, generator)
     if settings.augment_colour:
         images = _colour(images.float(), settings.augment_colour, generator)
     if settings.augment_erase:
@@ -69,6 +75,15 @@ def _colour(images: Tensor, reach: float, generator: torch.Generator) -> Tensor:
         grey = images.mean(1, keepdim=True)
         images = grey + (images - grey) * _uniform(images, generator, 1 - reach, 1 + reach)
     return images.clamp(0, 255)
+
+
+def _hue(images: Tensor, reach: float, generator: torch.Generator) -> Tensor:
+    """Colours turned around the axis of greys, which stay what they are, as does each pixel's mean."""
+    angle = _uniform(images, generator, -reach, reach)
+    grey = images.mean(1, keepdim=True)
+    colour = images - grey
+    across = (colour.roll(1, 1) - colour.roll(-1, 1)) / math.sqrt(3)
+    return (grey + angle.cos() * colour + angle.sin() * across).clamp_(0, 255)
 
 
 def _erase(images: Tensor, share: float, generator: torch.Generator) -> Tensor:

@@ -41,13 +41,15 @@ class VPRConfig(DictionarySettings, AugmentationSettings):
     """Views are shifted by up to this many pixels in each direction; what comes in is the reflected border."""
     augment_colour: float = Field(0.8, ge=0, le=1)
     """Brightness, contrast and, of colour images, saturation of views change by a factor of up to 1 +- this."""
+    augment_hue: float = Field(0.6, ge=0, le=math.pi)
+    """Colours of views are turned around grey by up to this angle, in radians."""
     augment_erase: float = Field(0.2, ge=0, le=1)
     """Side of a grey square that hides a random part of each view, as a share of the image's side."""
     prototypes: Annotated[int, Field(ge=1)] | Literal["sqrt"] = 1
     """Prototypes of a class in a task, or `sqrt`: as many as the square root of its images."""
     weighting: Literal["covariance", "variances", "none"] = "covariance"
     """What classes share and the layer whitens: the covariance, the variances alone, or nothing (no whitening)."""
-    few: float = Field(30.0, ge=0)
+    few: float = Field(100.0, ge=0)
     """So many images of a class tell half of how its images differ: with n images, their covariance counts
     n / (n + few) beside that of an image's views."""
     ridge: float = Field(0.7, gt=0)
