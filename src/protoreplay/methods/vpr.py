@@ -177,7 +177,7 @@ class VPR(Method[VPRConfig]):
         first, covariance = self.prototypes.of(0), self.prototypes.covariance()
         whitening = symmetric_whitening(covariance, self._ridge(covariance), KINDS[self.config.weighting])
         scatter = whitening @ covariance.dense @ whitening
-        layer = torch.from_numpy(whitening).to(first.mean)
+        matrix = torch.from_numpy(whitening).to(first.mean)
         variances = torch.from_numpy(scatter.diagonal() / covariance.freedom).to(first.mean)
-        means = first.mean @ layer
-        return LatentSpace(means, variances.expand_as(means), first.classes, lambda x: x @ layer)
+        means = first.mean @ matrix
+        return LatentSpace(means, variances.expand_as(means), first.classes, lambda x: x @ matrix)
