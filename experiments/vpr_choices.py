@@ -16,8 +16,6 @@ from protoreplay.analysis.ablations import NO_VIEWS
 ASKED = 100
 """Evaluation images of a class."""
 
-STEPS = {"steps": 50, "lr": 0.003}
-
 CHOICES: dict[str, list[tuple[str, dict[str, Any]]]] = {
     "Body": [
         ("patches of 6", {"patch": 6}),
@@ -55,12 +53,6 @@ CHOICES: dict[str, list[tuple[str, dict[str, Any]]]] = {
         ("three prototypes a class", {"prototypes": 3}),
         ("weighted by variances only", {"weighting": "variances"}),
         ("not weighted", {"weighting": "none"}),
-    ],
-    "Steps on the layer": [
-        ("none", {"steps": 0}),
-        ("50, ten times as large", STEPS),
-        ("50, ten times as large, replay of means", {**STEPS, "replay": "means"}),
-        ("50, ten times as large, all images stored", {**STEPS, "replay": "images", "stored_images": 10}),
     ],
 }
 

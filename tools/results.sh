@@ -67,8 +67,6 @@ recorded split-cifar10 protoreplay bench split-cifar10 --methods "$methods" --se
 recorded split-cifar10-tuned protoreplay bench split-cifar10 --methods "$tuned" --seeds "$seeds" "${short[@]}"
 recorded split-cifar10-random-order \
     protoreplay bench split-cifar10 --methods vpr --seeds "$seeds" --set class_order=random "${short[@]}"
-recorded split-cifar10-joint-layer protoreplay bench split-cifar10 --methods vpr --seeds "$seeds" \
-    --vary replay=samples,images --set stored_images=10 "${short[@]}"
 recorded ablations protoreplay ablate split-cifar10 --seeds "$seeds" "${ablated[@]}"
 cp "$runs"/ablations/ablations*.csv "$target/ablations/"
 ran permuted-mnist-full "${full[@]}" --methods l2 --vary strength=0,0.02

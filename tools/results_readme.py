@@ -42,7 +42,6 @@ NOTES = {
     "permuted-mnist-full": "All images in each of ten tasks, published strengths; `l2 strength=0` is fine-tuning.",
     "permuted-mnist-tuned": TUNED,
     "split-cifar10-tuned": TUNED,
-    "split-cifar10-joint-layer": "The same layer with samples of prototypes replayed, and with all images stored.",
 }
 
 

@@ -138,13 +138,13 @@ def test_pages_with_figures_are_made_of_what_is_recorded(cifar, tmp_path):
 
 
 def test_ablations_are_known_by_their_settings(tmp_path):
-    usual = {"steps": 5, "weighting": "full", "shrink": 1.0}
-    runs = {"vpr": usual, "vpr a": usual | {"steps": 0}, "vpr b": usual | {"weighting": "none"}}
+    usual = {"mirror": True, "weighting": "covariance", "shrink": 0.7}
+    runs = {"vpr": usual, "vpr a": usual | {"weighting": "none"}, "vpr b": usual | {"mirror": False}}
     results = recorded(tmp_path, "ablations", {name: ([60] * 2, 10, settings) for name, settings in runs.items()})
     (found,) = records.recorded_ablations(records.recorded_groups(results / "ablations")).items()
     assert found[0] == "vpr"
-    assert [one.ablation.name for one in found[1]] == ["", "no steps on the layer", "not weighted"]
-    assert b"no steps on the layer" in records.recorded_pages(results / "ablations")["ablations.html"]
+    assert [one.ablation.name for one in found[1]] == ["", "not weighted", "features not mirrored"]
+    assert b"features not mirrored" in records.recorded_pages(results / "ablations")["ablations.html"]
 
 
 def test_the_readme_says_what_is_recorded():

@@ -12,7 +12,7 @@ from protoreplay.experiments.run_progress import RunProgress
 from protoreplay.experiments.spec import resolve, resolve_grid
 
 QUICK = {
-    "vpr": {"tasks": 4, "filters": 20, "latent": 12, "steps": 3},
+    "vpr": {"tasks": 4, "filters": 20, "latent": 12},
     "vpr-paper": {"tasks": 4, "epochs": 3, "dim": 8, "samples": 4},
 }
 

@@ -62,10 +62,10 @@ def evaluate(
     `on_answers` is told every answer.
     """
     tests = tests or EmbeddedTestSets(stream)
-    counts = []
+    counts, answer = [], method.predictor()
     for tested in range(1, trained + 1):
         features, labels = tests.get(method, tested)
-        probabilities = method.predict_proba(features, embedded=True)
+        probabilities = answer(features)
         correct = int((torch.tensor(method.classes)[probabilities.argmax(1)] == labels).sum())
         if on_answers:
             on_answers(tested, probabilities, labels)

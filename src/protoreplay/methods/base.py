@@ -190,11 +190,20 @@ class Method(ABC, Generic[C]):
 
         With `embedded`, `images` are what `embed` gave of them, now or after an earlier task.
         """
+        return self.predictor()(images if embedded else self.embed(images))
+
+    @torch.no_grad()
+    def predictor(self) -> Callable[[Tensor], Tensor]:
+        """What `predict_proba` gives now of what `embed` gave; what all images need is computed here, once."""
         if not self.classes:
             raise RuntimeError("predict before the first learn: no class is known yet")
         classify = self._classifier()
-        features = images if embedded else self.embed(images)
-        return torch.cat([classify(part.to(self.device)).cpu() for part in features.split(PREDICT_BATCH)])
+
+        @torch.no_grad()
+        def read_all(features: Tensor) -> Tensor:
+            return torch.cat([classify(part.to(self.device)).cpu() for part in features.split(PREDICT_BATCH)])
+
+        return read_all
 
     def predict(self, images: Tensor, embedded: bool = False) -> Tensor:
         """The most probable class of each image: as `predict_proba`, to int64 N."""

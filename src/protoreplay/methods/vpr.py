@@ -1,8 +1,8 @@
-"""Variational Prototype Replays on a body that is made once: prototypes carry the memory, and samples of them replay.
+"""Variational prototypes on a body that is made once and frozen; their replay has a closed form, so nothing is trained.
 
-The body turns an image into features and never changes after the first task. On it stands an invertible linear layer.
-Prototypes, the mean of every class and the covariance that classes share, are kept in front of the layer, so that they
-go through every change of it exactly.
+The body turns an image into features and never changes after the first task. A class is a Gaussian among them: a mean
+of its own and the covariance that all classes share. A linear head trained on endless samples of these Gaussians would
+become the linear discriminant that is computed here (docs/methods/vpr.md).
 """
 
 import math
@@ -17,16 +17,16 @@ from protoreplay.encoders.dictionary import DictionarySettings, PatchDictionary
 from protoreplay.encoders.fixed import RootPixels
 from protoreplay.methods.augmentation import AugmentationSettings, augment
 from protoreplay.methods.base import BatchClassifier, LatentSpace, Method, MethodContext
-from protoreplay.methods.replay_memory import ReplayMemory
-from protoreplay.methods.vpr_calibration import TaughtImages, left_out_losses
+from protoreplay.methods.vpr_calibration import TEMPERATURES, TaughtImages, best_temperature, left_out_losses
 from protoreplay.methods.vpr_domains import Domains, aligned_is_better, aligned_order
-from protoreplay.methods.vpr_prototypes import VPRPrototypes, means_by_label
+from protoreplay.methods.vpr_prototypes import VPRPrototypes, doubles, means_by_label
+from protoreplay.prototypes.closed_form import ClosedFormHead, symmetric_whitening
+from protoreplay.prototypes.covariance import CovarianceKind, SharedCovariance
 from protoreplay.prototypes.distances import clusters
 from protoreplay.prototypes.gaussians import class_probabilities
-from protoreplay.prototypes.layer_training import Episode, train_layer
-from protoreplay.prototypes.temperature import TEMPERATURES, best_temperature
-from protoreplay.prototypes.whitening import DenseMatrix, DiagonalMatrix, SquareMatrix
 from protoreplay.streams.stream import Task
+
+KINDS: dict[str, CovarianceKind] = {"covariance": "full", "variances": "diagonal", "none": "identity"}
 
 
 class VPRConfig(DictionarySettings, AugmentationSettings):
@@ -48,31 +48,22 @@ class VPRConfig(DictionarySettings, AugmentationSettings):
     prototypes: Annotated[int, Field(ge=1)] | Literal["sqrt"] = 1
     """Prototypes of a class in a task, or `sqrt`: as many as the square root of its images."""
     weighting: Literal["covariance", "variances", "none"] = "covariance"
-    """What classes share and the layer whitens: the covariance, the variances alone, or nothing (no whitening)."""
+    """What is known of how features vary within classes: their covariance, their variances alone, or nothing."""
     few: float = Field(100.0, ge=0)
     """So many images of a class tell half of how its images differ: with n images, their covariance counts
     n / (n + few) beside that of an image's views."""
-    ridge: float = Field(0.7, gt=0)
+    # Below this, what 32 bits round off the scatter could leave a covariance that has no inverse.
+    ridge: float = Field(0.7, ge=1e-4)
     """Mean eigenvalues of the covariance that are added to it in every direction."""
     shrink: float = Field(0.7, gt=0, le=1)
     """How far from the centre of all prototypes one is taken to be: few images put it farther out than it is."""
-    steps: int = Field(20, ge=0)
-    """VPR steps on the layer after it was whitened, in every task."""
-    lr: float = Field(0.0003, gt=0)
-    """Adam's learning rate, times the layer's own scale."""
-    episode_shots: int = Field(5, ge=1)
-    """Support and query views, each, of a class in a step."""
-    replay: Literal["samples", "means", "images"] = "samples"
-    """How old classes come back in a step: samples of their prototypes, the means alone, views of stored images."""
-    stored_images: int = Field(10, ge=1)
-    """Images of every class that are stored for `replay=images`."""
     domains: Literal["aligned", "own"] = "aligned"
     """When classes come back: prototypes of their own, or the old ones in the order in which they fit, if that is
     better on held-out halves of the task's images. Only `pixels` can be put in another order."""
 
 
 class VPR(Method[VPRConfig]):
-    """A frozen body, an invertible linear layer, and the prototypes of all classes in front of it.
+    """A frozen body, and the prototypes of all classes among its features.
 
     Tasks that bring new classes extend the first *domain*. A task that brings classes back opens another one, with
     prototypes of its own, or with an order in which its inputs are those of the first domain.
@@ -80,7 +71,7 @@ class VPR(Method[VPRConfig]):
 
     Config = VPRConfig
     frozen = True
-    summary = "Variational Prototype Replays: frozen body, linear layer, replay of prototype samples"
+    summary = "variational prototypes on a frozen body; replay in closed form"
 
     def __init__(self, config: VPRConfig, context: MethodContext) -> None:
         super().__init__(config, context)
@@ -88,14 +79,11 @@ class VPR(Method[VPRConfig]):
             RootPixels(context.image_shape) if config.body == "pixels" else PatchDictionary(context.image_shape, config)
         )
         self.body, width = self.carry("body", body.to(self.device)), body.width
-        kind, shape = (DenseMatrix, (width, width)) if config.weighting == "covariance" else (DiagonalMatrix, (width,))
-        self.layer: SquareMatrix = self.carry("layer", kind(torch.ones(shape, device=self.device)))
-        nothing = kind(torch.zeros(shape, device=self.device))
-        self.prototypes = self.carry("prototypes", VPRPrototypes.none(width, nothing))
+        nothing = VPRPrototypes.none(width, config.weighting == "covariance", self.device)
+        self.prototypes = self.carry("prototypes", nothing)
         self.domains = self.carry("domains", Domains.first(width, self.device))
         self.calibration = self.carry("calibration", torch.zeros(len(TEMPERATURES)))
         """Loss, at each temperature, of all images so far, each left out of what was learned."""
-        self.memory = self.carry("memory", ReplayMemory.empty(context.image_shape))
 
     def _features(self, images: Tensor) -> Tensor:
         """What the body makes of a batch, N x D."""
@@ -110,38 +98,28 @@ class VPR(Method[VPRConfig]):
         if not self.old_classes:
             self.body.fit(images, random)
         if set(task.classes).isdisjoint(self.old_classes):
-            self._extend(task, images, random, on_step)
+            self._extend(task, images, random)
         else:
             self._open_domain(task, self.embed(images), random)
 
-    def _extend(self, task: Task, images: Tensor, random: torch.Generator, on_step: StepCallback) -> None:
-        """Add prototypes of the task's classes to the first domain and renew the layer."""
-        old, pools, taught = len(self.prototypes.of(0)), [], []
+    def _extend(self, task: Task, images: Tensor, random: torch.Generator) -> None:
+        """Add prototypes of the task's classes to the first domain, and ask its images, each left out of them."""
+        taught = []
         for label in task.classes:
             own = images[(task.labels == label).to(self.device)]
             views = self.embed(self._views(own, random)).unflatten(0, (-1, len(own)))
             centres = (views.mean(0) + views[0]) / 2
             means, nearest = clusters(centres, self._prototypes_of_class(len(own)), random)
+            apart, weight = centres - means[nearest], len(views) * len(own) / (len(own) + self.config.few)
             count = len(views) * nearest.bincount(minlength=len(means))
-            weight = len(views) * (len(own) / (len(own) + self.config.few))
-            self.prototypes = (
-                self.prototypes.plus(means, count, label, 0)
-                .plus_scatter(views - views.mean(0), 1.0)
-                .plus_scatter(centres - means[nearest], weight)
-            )
-            taught.append(TaughtImages.of(label, views, centres - means[nearest], weight))
-            pools += [views[:, nearest == number].flatten(0, 1) for number in range(len(means))]
-        self.layer, root = self._whitening()
-        first = self.prototypes.of(0)
-        owners = first.classes.unique(return_inverse=True)[1]
-        if self.config.steps and len(owners) > 1:
-            episode = self._episodes(old, pools, root, random)
-            self.layer = train_layer(self.layer, episode, owners, self.config.steps, self.config.lr, on_step)
-        losses = left_out_losses(taught, first, self.layer, self.config.shrink)
+            within = torch.cat([(views - views.mean(0)).flatten(0, 1), math.sqrt(weight) * apart])
+            self.prototypes = self.prototypes.plus(means, count, label, 0).plus_scatter(within)
+            taught.append(TaughtImages.of(label, views, apart, weight))
+        covariance = self.prototypes.covariance()
+        inverse = covariance.inverse(self._ridge(covariance), KINDS[self.config.weighting])
+        losses = left_out_losses(taught, self.prototypes.of(0), inverse, self.config.shrink)
         if losses is not None:
             self.calibration = self.calibration + losses
-        if self.config.replay == "images":
-            self.memory = self.memory.after(task, self.config.stored_images, self.generator("memory", task.position))
 
     def _views(self, images: Tensor, random: torch.Generator) -> Tensor:
         """Views of one class's images, so many that there are `views` of the class: first the images themselves."""
@@ -152,35 +130,9 @@ class VPR(Method[VPRConfig]):
         wanted = self.config.prototypes
         return math.isqrt(images) if wanted == "sqrt" else min(wanted, images)
 
-    def _whitening(self) -> tuple[SquareMatrix, SquareMatrix]:
-        """The layer that whitens what the classes of the first domain share, and the root of it."""
-        covariance = self.prototypes.covariance()
-        if self.config.weighting == "none":
-            covariance = covariance.isotropic()
-        return covariance.whitening(self.config.ridge)
-
-    def _episodes(self, old: int, pools: list[Tensor], root: SquareMatrix, random: torch.Generator) -> Episode:
-        """Views of the new prototypes' images; for each of the `old` first ones what `replay` says."""
-        first, shots = self.prototypes.of(0), self.config.episode_shots
-        means = first.mean[:old, None]
-        if self.config.replay == "images":
-            rows = [self.memory.classes == label for label in first.classes[:old].tolist()]
-            pools = [self.embed(self._views(self.memory.images[row].to(self.device), random)) for row in rows] + pools
-        pool = torch.cat(pools)
-        size = torch.tensor([len(views) for views in pools], device=self.device)[:, None]
-        begin = size.cumsum(0) - size
-
-        def episode() -> tuple[Tensor, Tensor]:
-            drawn = torch.rand(len(size), 2 * shots, generator=random).to(self.device)
-            x = pool[begin + (drawn * size).long()]
-            if self.config.replay == "samples":
-                noise = torch.randn(old, 2 * shots, means.shape[-1], generator=random).to(self.device)
-                x = torch.cat([means + root.times(noise), x])
-            elif self.config.replay == "means":
-                x = torch.cat([means.expand(-1, 2 * shots, -1), x])
-            return x[:, :shots], x[:, shots:]
-
-        return episode
+    def _ridge(self, covariance: SharedCovariance) -> float:
+        # Of images that do not vary at all, every direction counts alike.
+        return self.config.ridge * (covariance.mean_eigenvalue() or 1.0)
 
     def _open_domain(self, task: Task, x: Tensor, random: torch.Generator) -> None:
         """Take the old prototypes in another order where that answers for held-out images better than new ones."""
@@ -200,35 +152,34 @@ class VPR(Method[VPRConfig]):
 
     def _answers(self, x: Tensor) -> Tensor:
         """Classes, int64, N, by the first domain's prototypes."""
-        return torch.tensor(self.classes, device=self.device)[self._domain_classifier(0)(x).argmax(1)]
+        classify = self._domain_classifier(0, self.prototypes.covariance())
+        return torch.tensor(self.classes, device=self.device)[classify(x).argmax(1)]
 
     def _classifier(self) -> BatchClassifier:
-        """In the domain of the nearest class mean, the nearest prototype behind the layer."""
-        return self.domains.classifier(self.prototypes, self._domain_classifier)
+        """In the domain of the nearest class mean, the likeliest prototype."""
+        covariance = self.prototypes.covariance()
+        return self.domains.classifier(self.prototypes, lambda home: self._domain_classifier(home, covariance))
 
-    def _domain_classifier(self, home: int) -> BatchClassifier:
-        """By the prototypes of the domain `home`; what the layer whitens is known of the first domain alone."""
+    def _domain_classifier(self, home: int, covariance: SharedCovariance) -> BatchClassifier:
+        """By the prototypes of the domain `home`; how features vary within classes is known of the first one alone."""
         own, classes = self.prototypes.of(home), torch.tensor(self.classes, device=self.device)
-        layer = self.layer if home == 0 else self.layer.isotropic()
+        inverse = covariance.inverse(self._ridge(covariance), KINDS[self.config.weighting] if home == 0 else "identity")
+        head = ClosedFormHead.of(doubles(own.mean), inverse, self.config.shrink)
         temperature = best_temperature(self.calibration) if self.calibration.any() else 1.0
-        # What the distance to every prototype has in common drops out of the softmax: one matrix product is left.
-        centre = own.mean.mean(0)
-        apart = layer.times(own.mean - centre)
-        weight = layer.transposed_times(apart) / temperature
-        bias = self.config.shrink * apart.square().sum(1) / 2 / temperature
+        centre, weight, bias = (torch.from_numpy(part).to(own.mean) for part in head)
+        weight, bias = weight / temperature, bias / temperature
 
         def read(features: Tensor) -> Tensor:
             return class_probabilities(((features - centre) @ weight.T - bias).softmax(1), own.classes, classes)
 
         return read
 
-    def latent_prototypes(self) -> tuple[Tensor, Tensor]:
-        """Behind the layer: the means of the first domain's prototypes, K x D, and their common covariance, D x D."""
-        layer = self.layer.dense()
-        return self.prototypes.of(0).mean @ layer.T, layer @ self.prototypes.covariance().dense() @ layer.T
-
     def latent(self) -> LatentSpace:
-        """Behind the layer; the prototypes of the first domain, whose variances are common to all."""
-        means, covariance = self.latent_prototypes()
-        variances = covariance.diagonal().expand_as(means)
-        return LatentSpace(means, variances, self.prototypes.of(0).classes, self.layer.times)
+        """Where the covariance with its ridge is the identity; the prototypes of the first domain, variances common."""
+        first, covariance = self.prototypes.of(0), self.prototypes.covariance()
+        whitening = symmetric_whitening(covariance, self._ridge(covariance), KINDS[self.config.weighting])
+        scatter = whitening @ covariance.dense @ whitening
+        matrix = torch.from_numpy(whitening).to(first.mean)
+        variances = torch.from_numpy(scatter.diagonal() / covariance.freedom).to(first.mean)
+        means = first.mean @ matrix
+        return LatentSpace(means, variances.expand_as(means), first.classes, lambda x: x @ matrix)

@@ -3,16 +3,23 @@
 import math
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
+from torch.nn import functional
 
-from protoreplay.methods.vpr_prototypes import DomainPrototypes
+from protoreplay.methods.vpr_prototypes import DomainPrototypes, doubles
+from protoreplay.prototypes.covariance import RidgeInverse
 from protoreplay.prototypes.gaussians import class_scores
-from protoreplay.prototypes.temperature import left_out_scores, losses_at_temperatures
-from protoreplay.prototypes.whitening import SquareMatrix
+from protoreplay.prototypes.left_out import LeftOutGroups, left_out_products
+from protoreplay.prototypes.sums import Floats
 
 MOST_IMAGES = 50
 """Images of a class, at most, that probabilities are calibrated on."""
+TEMPERATURES = torch.logspace(-2, 3, 51)
+"""What scores may be divided by."""
+DOUBT = 0.5
+"""Difference of log-likelihoods that does not count."""
 
 
 @dataclass(frozen=True)
@@ -41,9 +48,15 @@ class TaughtImages:
         own = math.sqrt(weight * images / others) * apart[:, None]
         return cls(label, views[0], apart / others, torch.cat([changed, own], 1))
 
+    def groups(self, centre: Floats, owner: int) -> LeftOutGroups:
+        """Each image, with its views, as a group of its own; `owner` is the place of the class's prototype."""
+        nothing, owners = np.zeros(len(self.x)), np.full(len(self.x), owner)
+        queries = doubles(self.x)[:, None] - centre
+        return LeftOutGroups(queries, doubles(self.pull), doubles(self.added), nothing, owners)
+
 
 def left_out_losses(
-    taught: list[TaughtImages], prototypes: DomainPrototypes, layer: SquareMatrix, shrink: float
+    taught: list[TaughtImages], prototypes: DomainPrototypes, inverse: RidgeInverse, shrink: float
 ) -> Tensor | None:
     """At each of `TEMPERATURES`, the loss of a task's own images, each left out of all that was learned: T.
 
@@ -53,24 +66,39 @@ def left_out_losses(
     Args:
         taught: the images.
         prototypes: among them those of the images' classes.
-        layer: behind which images are compared with prototypes.
+        inverse: of the covariance, with its ridge.
         shrink: how far from the centre prototypes are taken to be.
     """
-    classes, owners = prototypes.classes.unique(return_inverse=True)
+    classes, owners = prototypes.classes.cpu().unique(return_inverse=True)
     if len(classes) < 2:
         return None
-    centre, seen = prototypes.mean.mean(0), prototypes.count.sum()
-    behind = layer.times(prototypes.mean - centre)
-    parts = []
-    for one in taught:
-        x = layer.times(one.x - centre)
-        apart, added = behind.expand(len(x), -1, -1), one.added[:, :0]
-        if len(prototypes) == len(classes):
-            own = (prototypes.classes == one.label)[:, None]
-            apart = apart - own * layer.times(one.pull)[:, None]
-            added = layer.times(layer.removable_rows(one.added) / seen.sqrt())
-        parts.append(left_out_scores(x, apart, added, shrink))
-    device = owners.device
-    targets = torch.searchsorted(classes, torch.tensor([t.label for t in taught], device=device))
-    targets = targets.repeat_interleave(torch.tensor([len(part) for part in parts], device=device))
-    return losses_at_temperatures(class_scores(torch.cat(parts), owners), targets)
+    means = doubles(prototypes.mean)
+    centre, freedom = means.mean(0), float(prototypes.count.sum())
+    one_each = len(prototypes) == len(classes)
+    scores, targets = [], []
+    for images in taught:
+        place = int(torch.searchsorted(classes, images.label))
+        groups = images.groups(centre, int((owners == place).nonzero()[0]))
+        if not one_each:
+            groups = groups._replace(pulls=np.zeros_like(groups.pulls))
+        if not one_each or not len(inverse.bend):
+            # Of a row only its squares were added to variances: its products cannot be taken out of them again.
+            groups = groups._replace(added=groups.added[:, :0])
+        products = left_out_products(groups, means - centre, inverse, freedom)
+        scores.append(torch.from_numpy(products.cross[:, 0] - shrink / 2 * products.squares))
+        targets.append(torch.full((len(images.x),), place))
+    return losses_at_temperatures(class_scores(torch.cat(scores), owners), torch.cat(targets))
+
+
+def losses_at_temperatures(scores: Tensor, targets: Tensor) -> Tensor:
+    """At each of `TEMPERATURES`, minus the log-likelihood of targets, int64, N, by scores, N x C: float32, T."""
+    found = [functional.cross_entropy(scores / float(at), targets, reduction="sum") for at in TEMPERATURES]
+    return torch.stack(found).float()
+
+
+def best_temperature(losses: Tensor) -> float:
+    """The likeliest of `TEMPERATURES`, or the highest that is as likely but for `DOUBT`; `losses` are theirs, T.
+
+    So answers that were all right do not make a certainty.
+    """
+    return float(TEMPERATURES[losses <= losses.min() + DOUBT].max())

@@ -2,11 +2,13 @@
 
 from dataclasses import dataclass, replace
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-from protoreplay.prototypes.whitening import SquareMatrix
+from protoreplay.prototypes.covariance import SharedCovariance
+from protoreplay.prototypes.sums import Floats
 
 
 @dataclass(frozen=True)
@@ -35,27 +37,28 @@ class DomainPrototypes:
 
 @dataclass(frozen=True)
 class VPRPrototypes:
-    """All prototypes, in front of the layer.
+    """All prototypes.
 
     Attributes:
         mean: K x D.
         count: int64, K: views that each was made of.
         classes: int64, K.
         domains: int64, K.
-        scatter: of the first domain, the weighted sum of the products of differences within classes.
+        scatter: of the first domain, the sum of the products of differences within classes, on the CPU: its upper
+            triangle, row by row, D (D + 1) / 2, or where nothing else is wanted its diagonal alone, D.
     """
 
     mean: Tensor
     count: Tensor
     classes: Tensor
     domains: Tensor
-    scatter: SquareMatrix
+    scatter: Tensor
 
     @classmethod
-    def none(cls, width: int, scatter: SquareMatrix) -> "VPRPrototypes":
-        """No prototypes of `width` dimensions, on the device of a `scatter` of nothing."""
-        device = scatter.values.device
+    def none(cls, width: int, full: bool, device: torch.device) -> "VPRPrototypes":
+        """No prototypes of `width` dimensions; with `full`, all of the scatter will be kept, else its diagonal."""
         nothing = torch.zeros(0, dtype=torch.int64, device=device)
+        scatter = torch.zeros(width * (width + 1) // 2 if full else width)
         return cls(torch.zeros(0, width, device=device), nothing, nothing, nothing, scatter)
 
     def plus(self, mean: Tensor, count: Tensor, label: int, domain: int) -> "VPRPrototypes":
@@ -68,25 +71,48 @@ class VPRPrototypes:
             self.scatter,
         )
 
-    def plus_scatter(self, apart: Tensor, weight: float) -> "VPRPrototypes":
-        """With more differences, ... x D, in the scatter."""
-        return replace(self, scatter=self.scatter.plus_products(apart.flatten(0, -2), weight))
+    def plus_scatter(self, rows: Tensor) -> "VPRPrototypes":
+        """With the products of more rows, N x D, in the scatter; they are summed in double precision."""
+        rows = rows.cpu().double()
+        added = rows.square().sum(0) if self._diagonal_alone else (rows.T @ rows)[tuple(self._triangle())]
+        return replace(self, scatter=(self.scatter.double() + added).float())
+
+    @property
+    def _diagonal_alone(self) -> bool:
+        return len(self.scatter) == self.mean.shape[1]
+
+    def _triangle(self) -> Tensor:
+        width = self.mean.shape[1]
+        return torch.triu_indices(width, width)
 
     def of(self, domain: int) -> DomainPrototypes:
         """Those of one domain."""
         rows = self.domains == domain
         return DomainPrototypes(self.mean[rows], self.count[rows], self.classes[rows])
 
-    def covariance(self) -> SquareMatrix:
+    def covariance(self) -> SharedCovariance:
         """What the classes of the first domain share."""
-        return self.scatter / self.of(0).count.sum()
+        scatter, width = self.scatter.double(), self.mean.shape[1]
+        if self._diagonal_alone:
+            dense = scatter.diag()
+        else:
+            row, column = self._triangle()
+            dense = scatter.new_zeros(width, width)
+            dense[row, column] = dense[column, row] = scatter
+        return SharedCovariance(np.zeros((0, width)), dense.numpy(), 0.0, float(self.of(0).count.sum()))
 
     def variances(self) -> Tensor:
         """Of each dimension around the class means of the first domain, D."""
         first = self.of(0)
         classes, means = first.class_means()
         between = (first.mean - means[torch.searchsorted(classes, first.classes)]).square()
-        return (self.scatter.diagonal() + (between * first.count[:, None]).sum(0)) / first.count.sum()
+        within = torch.from_numpy(self.covariance().diagonal()).to(first.mean)
+        return within + (between * first.count[:, None]).sum(0) / first.count.sum()
+
+
+def doubles(x: Tensor) -> Floats:
+    """As the heart works on it."""
+    return x.cpu().double().numpy()
 
 
 def means_by_label(x: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:

@@ -1,13 +1,7 @@
 import pytest
 import torch
 
-from protoreplay.prototypes.temperature import (
-    DOUBT,
-    TEMPERATURES,
-    best_temperature,
-    left_out_scores,
-    losses_at_temperatures,
-)
+from protoreplay.methods.vpr_calibration import DOUBT, TEMPERATURES, best_temperature, losses_at_temperatures
 
 
 @pytest.mark.parametrize("truth", [0.1, 1.0, 25.0])
@@ -31,14 +25,3 @@ def test_losses_add_up():
     scores, targets = torch.randn(8, 3, generator=torch.Generator().manual_seed(0)), torch.arange(8) % 3
     parts = losses_at_temperatures(scores[:5], targets[:5]) + losses_at_temperatures(scores[5:], targets[5:])
     torch.testing.assert_close(losses_at_temperatures(scores, targets), parts)
-
-
-def test_scores_of_an_image_left_out_are_those_of_the_covariance_without_it():
-    random = torch.Generator().manual_seed(0)
-    x, prototypes = torch.randn(4, 6, generator=random), torch.randn(4, 3, 6, generator=random)
-    added = 0.2 * torch.randn(4, 2, 6, generator=random)
-    found = left_out_scores(x, prototypes, added, 0.7)
-    for image, own, rows, scores in zip(x, prototypes, added, found, strict=True):
-        inverse = torch.linalg.inv(torch.eye(6) - rows.T @ rows)
-        expected = own @ inverse @ image - 0.35 * (own @ inverse * own).sum(1)
-        torch.testing.assert_close(scores, expected, rtol=1e-4, atol=1e-5)
