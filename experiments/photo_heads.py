@@ -25,7 +25,7 @@ from protoreplay.core.files import write_whole
 from protoreplay.data import cifar10, mini_imagenet
 from protoreplay.data.images import ImageSet
 from protoreplay.prototypes.near_duplicates import NEAR
-from protoreplay.prototypes.prototype_head import fit_head
+from protoreplay.prototypes.prototype_head import PrototypeHead, fit_head
 from protoreplay.prototypes.sums import ClassSums, Floats, rooted
 
 RESULTS = Path(__file__).parent.parent / "results" / "photos"
@@ -86,12 +86,17 @@ def sums(x: Floats, y: Integers, reduced: bool = True) -> dict[str, ClassSums]:
     return {name: own.reduced() if reduced else own for name, own in classes.items()}
 
 
+def answered(head: PrototypeHead, y: Integers, asked: Floats) -> Integers:
+    answers: Integers = np.unique(y)[head.scores(asked)[0].argmax(1)]
+    return answers
+
+
 def ours(x: Floats, y: Integers, asked: Floats) -> Integers:
-    return np.unique(y)[fit_head(sums(x, y), near=NEAR).scores(asked)[0].argmax(1)]
+    return answered(fit_head(sums(x, y), near=NEAR), y, asked)
 
 
 def ours_unbounded(x: Floats, y: Integers, asked: Floats) -> Integers:
-    return np.unique(y)[fit_head(sums(x, y, reduced=False), near=NEAR).scores(asked)[0].argmax(1)]
+    return answered(fit_head(sums(x, y, reduced=False), near=NEAR), y, asked)
 
 
 def diagonal(x: Floats, y: Integers, asked: Floats) -> Integers:

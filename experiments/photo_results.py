@@ -79,9 +79,7 @@ def cifar(root: Path) -> dict[str, Any]:
         command("learn", one, shots)
         in_ten, in_one = (json.loads(command("evaluate", m, root / "test", "--format", "json")) for m in (ten, one))
         heads = [Classifier.load(m).model.head for m in (ten, one)]
-        difference = max(
-            float(abs(a - b).max()) for a, b in zip(*[(h.directions, h.offsets) for h in heads], strict=True)
-        )
+        difference = max(float(abs(a - b).max()) for a, b in zip(*[(h.matrix, h.squares) for h in heads], strict=True))
         kept = ("accuracy", "refused", "calibration_error")
         rows.append({k: in_ten[k] for k in kept} | {"one_call": in_one["accuracy"], "largest_difference": difference})
         rows[-1]["first_two_classes"] = first_two
