@@ -20,6 +20,10 @@ from protoreplay.data import cifar10, mini_imagenet, mnist
 from protoreplay.encoders import efficientnet, efficientnet_weights, pretrained
 from protoreplay.photos.embedding import embed_photos
 from protoreplay.photos.feature_cache import FeatureCache
+from protoreplay.prototypes.covariance import CovarianceKind
+from protoreplay.prototypes.near_duplicates import NEAR
+from protoreplay.prototypes.prototype_head import PrototypeHead, fit_head
+from protoreplay.prototypes.sums import ClassSums
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # the network in PyTorch is the one that tests compare with
 from tests.encoders import efficientnet_twin
@@ -38,8 +42,8 @@ def features(images: list[np.ndarray]) -> np.ndarray:
 
 
 def form(rows: np.ndarray, share: float, root: bool = True) -> np.ndarray:
-    """Channels and, weighted by `share`, ImageNet's probabilities; the encoder weights them by a tenth."""
-    rows = np.hstack([rows[:, :CHANNELS], rows[:, CHANNELS:] * share / 0.1])
+    """Channels and, weighted by `share`, ImageNet's probabilities, which the encoder weights by `SHARE`."""
+    rows = np.hstack([rows[:, :CHANNELS], rows[:, CHANNELS:] * share / efficientnet.SHARE])
     rows = np.sqrt(rows) if root else rows
     return np.asarray(rows / np.linalg.norm(rows, axis=1, keepdims=True))
 
@@ -53,57 +57,34 @@ def split(labels: np.ndarray, known: tuple[int, ...], seed: int) -> tuple[np.nda
     )
 
 
-class Rule:
-    """Distances from means under one metric."""
-
-    def __init__(self, x: np.ndarray, y: np.ndarray, metric: str) -> None:
-        self.classes = np.unique(y)
-        self.means = np.stack([x[y == c].mean(0) for c in self.classes])
-        self.metric, own = metric, np.searchsorted(self.classes, y)
-        self.residuals = x - self.means[own]
-        freedom = len(x) - len(self.classes)
-        variance = np.square(self.residuals).sum(0) / freedom
-        shrunk = variance + variance.mean()
-        self.variances = np.tile(np.ones_like(shrunk) if metric == "none" else shrunk, (len(self.classes), 1))
-        if metric == "per class":
-            own_scatter = np.stack([np.square(self.residuals[own == k]).sum(0) for k in range(len(self.classes))])
-            self.variances = (own_scatter + 30 * shrunk) / (SHOTS - 1 + 30)
-        level = 0.98 * variance.mean()
-        inner = np.linalg.inv(np.eye(len(x)) * freedom / 0.02 + self.residuals @ self.residuals.T / level)
-        self.full = (level, inner)
-
-    def distances(self, x: np.ndarray, means: np.ndarray) -> np.ndarray:
-        columns = []
-        for mean, variance in zip(means, np.resize(self.variances, (len(means), x.shape[1])), strict=True):
-            offset = x - mean
-            if self.metric == "full":
-                level, inner = self.full
-                along = offset @ self.residuals.T
-                columns.append(np.square(offset).sum(1) / level - ((along @ inner) * along).sum(1) / level**2)
-            else:
-                columns.append((np.square(offset) / variance).sum(1) + np.log(variance).sum())
-        return np.stack(columns, 1)
-
-    def familiarity(self, x: np.ndarray, forgiven: float) -> np.ndarray:
-        centre = self.distances(x, self.means.mean(0, keepdims=True))[:, 0] if forgiven else 0
-        return np.asarray(forgiven * centre - self.distances(x, self.means).min(1))
+def taught_head(x: np.ndarray, y: np.ndarray, kind: CovarianceKind) -> PrototypeHead:
+    classes = {str(c): ClassSums.of(x[y == c], np.flatnonzero(y == c), kind=np.float16) for c in np.unique(y)}
+    return fit_head(classes, near=NEAR, kind=kind)
 
 
-def line(name: str, x: np.ndarray, y: np.ndarray, strange: np.ndarray, metric: str, forgiven: float) -> str:
+def answered(head: PrototypeHead, x: np.ndarray) -> np.ndarray:
+    return np.array([int(name) for name in head.names])[head.scores(x)[0].argmax(1)]
+
+
+def familiarity(head: PrototypeHead, x: np.ndarray, forgiven: float) -> np.ndarray:
+    scores, lengths = head.scores(x)
+    return np.asarray(forgiven * lengths - head.distances(scores, lengths).min(1))
+
+
+def line(name: str, x: np.ndarray, y: np.ndarray, strange: np.ndarray, kind: CovarianceKind, forgiven: float) -> str:
     right, areas, refused = [], [], []
     for seed in range(DRAWS):
         taught, asked = split(y, tuple(range(10)), seed)
-        rule = Rule(x[taught], y[taught], metric)
-        right.append((rule.distances(x[asked], rule.means).argmin(1) == y[asked]).mean())
+        right.append((answered(taught_head(x[taught], y[taught], kind), x[asked]) == y[asked]).mean())
     for known in SETS:
         area = []
         for seed in range(DRAWS):
             taught, asked = split(y, known, seed)
-            rule, inside = Rule(x[taught], y[taught], metric), np.isin(y[asked], known)
-            scores = rule.familiarity(x[asked], forgiven)
+            head, inside = taught_head(x[taught], y[taught], kind), np.isin(y[asked], known)
+            scores = familiarity(head, x[asked], forgiven)
             area.append(roc_auc_score(inside, scores))
             if known == SETS[0]:
-                refused.append((rule.familiarity(strange, forgiven) < np.quantile(scores[inside], 0.05)).mean())
+                refused.append((familiarity(head, strange, forgiven) < np.quantile(scores[inside], 0.05)).mean())
         areas.append(np.mean(area))
     found = " / ".join(f"{area:.3f}".lstrip("0") for area in areas)
     return f"| {name} | {100 * np.mean(right):.1f} | {found} | {100 * np.mean(refused):.0f} |"
@@ -131,7 +112,7 @@ class LastStage:
     def features(self, layers: nn.Module, rows: np.ndarray) -> np.ndarray:
         with torch.no_grad():
             active = nn.functional.normalize(self.channels(layers, self.maps[rows]), p=1)
-        return form(torch.cat([active, efficientnet.SHARE * self.likely[rows]], 1).double().numpy(), 0.1)
+        return form(torch.cat([active, efficientnet.SHARE * self.likely[rows]], 1).double().numpy(), efficientnet.SHARE)
 
     def adapted(self, rows: np.ndarray, targets: Tensor, steps: int, lr: float) -> nn.Module:
         """The stage after steps on photos of all classes together, mirrored every second time, by cosines."""
@@ -161,8 +142,8 @@ def adapt(images: list[np.ndarray], y: np.ndarray) -> None:
         for seed in range(draws):
             taught, asked = split(y, tuple(range(10)), seed)
             layers = stage.adapted(taught, torch.from_numpy(y[taught]), steps, lr)
-            rule = Rule(stage.features(layers, taught), y[taught], "shared")
-            found.append(100 * (rule.distances(stage.features(layers, asked), rule.means).argmin(1) == y[asked]).mean())
+            head = taught_head(stage.features(layers, taught), y[taught], "full")
+            found.append(100 * (answered(head, stage.features(layers, asked)) == y[asked]).mean())
         base = base if steps else np.array(found)
         print(f"| {steps} | {lr:g} | {np.mean(found):.1f} | {difference(found - base)} |", flush=True)
 
@@ -205,22 +186,31 @@ def choices(images: list[np.ndarray], y: np.ndarray) -> None:
     digits = [np.repeat(image.numpy()[0][..., None], 3, 2) for image in mnist.load().train.images[:100]]
     raw, mirrored, strange = features(images), features([image[:, ::-1].copy() for image in images]), features(digits)
     print("| | accuracy | AUROC | digits refused |\n|---|---|---|---|")
-    plain, none = (form(raw, 0, root=False), form(strange, 0, root=False)), (form(raw, 0), form(strange, 0))
-    tenth, quarter = ((form(raw, share), form(strange, share)) for share in (0.1, 0.25))
-    both = form(raw, 0.1) + form(mirrored, 0.1)
+    shares = {share: (form(raw, share), form(strange, share)) for share in (0.0, 0.1, 0.25, 0.5, 1.0)}
+    both = form(raw, 0.5) + form(mirrored, 0.5)
     both /= np.linalg.norm(both, axis=1, keepdims=True)
-    for name, (x, other), metric, forgiven in (
-        ("nearest mean, unit length", plain, "none", 0),
-        ("square root, unit length", none, "none", 0),
-        ("+ shared variance", none, "shared", 0),
-        ("+ 0.3 of the distance from the centre forgiven", none, "shared", 0.3),
-        ("+ ImageNet's probabilities at a tenth: **what is used**", tenth, "shared", 0.3),
-        ("the same with a quarter, 0.5 forgiven", quarter, "shared", 0.5),
-        ("what is used, and the mirrored photo", (both, tenth[1]), "shared", 0.3),
-        ("what is used, per-class variances shrunk by 30 photos' worth", tenth, "per class", 0.3),
-        ("what is used, full shared covariance shrunk to 2 %", tenth, "full", 0.3),
-    ):
-        print(line(name, x, y, other, metric, forgiven), flush=True)
+    kinds: tuple[tuple[str, tuple[np.ndarray, np.ndarray], CovarianceKind, float], ...] = (
+        (
+            "channels, unit length, nearest mean",
+            (form(raw, 0, root=False), form(strange, 0, root=False)),
+            "identity",
+            0,
+        ),
+        ("+ square root", shares[0.0], "identity", 0),
+        ("+ variances that classes share", shares[0.0], "diagonal", 0),
+        ("+ their covariance instead", shares[0.0], "full", 0),
+        ("+ 0.4 of the distance from the centre forgiven", shares[0.0], "full", 0.4),
+        ("+ ImageNet's probabilities at a half: **what is used**", shares[0.5], "full", 0.4),
+        ("what is used, probabilities at a tenth", shares[0.1], "full", 0.4),
+        ("what is used, probabilities at a quarter", shares[0.25], "full", 0.4),
+        ("what is used, probabilities at 1", shares[1.0], "full", 0.4),
+        ("what is used, 0.2 forgiven", shares[0.5], "full", 0.2),
+        ("what is used, 0.6 forgiven", shares[0.5], "full", 0.6),
+        ("what is used, variances alone", shares[0.5], "diagonal", 0.4),
+        ("what is used, and the mirrored photo", (both, shares[0.5][1]), "full", 0.4),
+    )
+    for name, (x, other), kind, forgiven in kinds:
+        print(line(name, x, y, other, kind, forgiven), flush=True)
 
 
 def main() -> None:

@@ -104,7 +104,8 @@ def diagonal(x: Floats, y: Integers, asked: Floats) -> Integers:
     means = np.stack([x[y == c].mean(0) for c in np.unique(y)])
     variances = np.square(x - means[np.searchsorted(np.unique(y), y)]).sum(0) / (len(x) - len(means))
     weights = 1 / (variances + variances.mean())
-    return np.unique(y)[(2 * (asked * weights) @ means.T - np.square(means) @ weights).argmax(1)]
+    answers: Integers = np.unique(y)[(2 * (asked * weights) @ means.T - np.square(means) @ weights).argmax(1)]
+    return answers
 
 
 def logistic(x: Floats, y: Integers, asked: Floats) -> Integers:

@@ -1,6 +1,8 @@
 """Measure the photo classifier on real photos and record it under results/photos/.
 
-python experiments/photo_results.py cifar|unknown|mini|onnx|kill ...   (the cache has cifar10, mnist and mini-imagenet)
+python experiments/photo_results.py cifar|unknown|alike|mini|onnx|kill ...
+
+The cache has cifar10, mnist and mini-imagenet; Fashion-MNIST is where Debian's `dataset-fashion-mnist` puts it.
 
 Every number comes from the commands themselves (`learn`, `evaluate`, `export`), called in this process on folders of
 PNGs that are written first, in a temporary folder; draws of photos are fixed by their number.
@@ -19,7 +21,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from PIL import Image, ImageDraw
+import torch
+from photo_heads import fashion
+from PIL import Image, ImageDraw, ImageEnhance
 from torch import Tensor
 
 from protoreplay import Classifier, cli
@@ -28,13 +32,13 @@ from protoreplay.data import cifar10, mini_imagenet, mnist
 from protoreplay.photos.answers import Answer
 
 RESULTS = Path(__file__).parent.parent / "results" / "photos"
-DRAWS = 5
+DRAWS = 10
 
 
-def command(*words: str | Path) -> str:
-    """What a command prints."""
+def command(*words: str | Path, warnings: bool = False) -> str:
+    """What a command prints, with its warnings if asked for."""
     printed = io.StringIO()
-    with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(io.StringIO()):
+    with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed if warnings else io.StringIO()):
         cli.app([str(word) for word in words], standalone_mode=False)
     return printed.getvalue()
 
@@ -99,10 +103,25 @@ def best_of(answer: Answer, names: Sequence[str]) -> str:
 
 def unknown(root: Path) -> dict[str, Any]:
     """Five classes taught, the other five and photos of nothing of the kind asked about."""
+    write_strange(root / "strange")
+    result = _unknown(root, write_cifar(root), strange=True)
+    names = write_fashion(root / "fashion")
+    return result | {f"Fashion-MNIST {k}": v for k, v in _unknown(root / "fashion", names, strange=False).items()}
+
+
+def write_fashion(root: Path) -> list[str]:
+    """As `write_cifar`: 100 test photos of a class, and draws of ten training photos."""
+    names = [f"article {c}" for c in range(10)]
+    for part, folder, seed, each in [("t10k", "test", 7, 100)] + [("train", f"draw-{n}", n, 10) for n in range(DRAWS)]:
+        images, labels = fashion(part)
+        write(torch.from_numpy(images).permute(0, 3, 1, 2), labels, names, draw(labels, each, seed), root / folder)
+    return names
+
+
+def _unknown(root: Path, names: Sequence[str], strange: bool) -> dict[str, Any]:
     from sklearn.metrics import roc_auc_score
 
-    names, result = write_cifar(root), {}
-    write_strange(root / "strange")
+    result = {}
     sets = {"0,2,4,6,8": (0, 2, 4, 6, 8), "0-4": (0, 1, 2, 3, 4), "5-9": (5, 6, 7, 8, 9)}
     for label, chosen in sets.items():
         rows = []
@@ -118,9 +137,9 @@ def unknown(root: Path) -> dict[str, Any]:
             others = [s for c, n in enumerate(names) if c not in chosen for s in scores[n]]
             row = {"refused": float(np.mean(np.less(known, 0))), "others_refused": float(np.mean(np.less(others, 0)))}
             row["auroc"] = float(roc_auc_score([1] * len(known) + [0] * len(others), known + others))
-            for kind in ("digits", "noise", "text"):
-                strange = classifier.predict(sorted((root / "strange" / kind).iterdir()))
-                row[kind] = float(np.mean([a.label is None for a in strange]))
+            for kind in ("digits", "noise", "text") if strange else ():
+                answers = classifier.predict(sorted((root / "strange" / kind).iterdir()))
+                row[kind] = float(np.mean([a.label is None for a in answers]))
             rows.append(row)
         result[label] = {"mean": {k: float(np.mean([r[k] for r in rows])) for k in rows[0]}, "draws": rows}
     return result
@@ -146,6 +165,48 @@ def write_strange(folder: Path) -> None:
         for line in range(12):
             ImageDraw.Draw(page).text((5, 4 + 16 * line), " ".join(random.choice(SENTENCE.split(), 6)), fill="black")
         page.save(folder / "text" / f"{i:03}.png")
+
+
+def alike(root: Path) -> dict[str, Any]:
+    """Twelve classes of mini-ImageNet, taught with jittered crops of one photo each, and of three; and as usual."""
+    data, result = mini_imagenet.load(84), {}
+    names = [name.replace("/", "-") for name in data.train.class_names]
+    train, test = data.train.labels.numpy(), data.test.labels.numpy()
+    chosen = np.random.default_rng(0).permutation(100)[:12]
+    write(data.test.images, test, names, [i for i in draw(test, 20, 7) if test[i] in chosen], root / "test")
+    for label, photos, crops in (
+        ("20 crops of one photo", 1, 20),
+        ("10 crops of three photos", 3, 10),
+        ("10 photos", 10, 0),
+    ):
+        rows = []
+        for number in range(DRAWS):
+            random, model = np.random.default_rng(number), root / f"{photos}-{number}"
+            for i in (i for i in draw(train, photos, number) if train[i] in chosen):
+                picture = Image.fromarray(data.train.images[i].numpy().transpose(1, 2, 0))
+                place = root / f"shots-{photos}-{number}" / names[train[i]]
+                place.mkdir(parents=True, exist_ok=True)
+                for crop in range(max(crops, 1)):
+                    (jittered(picture, random) if crops else picture).save(place / f"{i}-{crop}.png")
+            printed = command("learn", model, root / f"shots-{photos}-{number}", warnings=True)
+            score = json.loads(command("evaluate", model, root / "test", "--format", "json"))
+            said = next(line for line in command("show", model).splitlines() if "I do not know" in line)
+            warned = printed.count("almost the same")
+            rows.append({"accuracy": score["accuracy"], "refused": score["refused"], "warnings": warned, "said": said})
+        mean = {k: float(np.mean([r[k] for r in rows])) for k in ("accuracy", "refused", "warnings")}
+        result[label] = {"mean": mean, "draws": rows}
+    return result
+
+
+def jittered(picture: Image.Image, random: np.random.Generator) -> Image.Image:
+    """A crop of at least 60 % of the area, perhaps mirrored, brightness, contrast and colour changed by up to 20 %."""
+    side = picture.height * random.uniform(0.6, 1) ** 0.5
+    left, top = random.uniform(0, picture.width - side), random.uniform(0, picture.height - side)
+    made = picture.crop((left, top, left + side, top + side)).resize((224, 224), Image.Resampling.BICUBIC)
+    made = made.transpose(Image.Transpose.FLIP_LEFT_RIGHT) if random.random() < 0.5 else made
+    for kind in (ImageEnhance.Brightness, ImageEnhance.Contrast, ImageEnhance.Color):
+        made = kind(made).enhance(random.uniform(0.8, 1.2))
+    return made
 
 
 def mini(root: Path) -> dict[str, Any]:
@@ -229,6 +290,7 @@ def kill(root: Path) -> dict[str, Any]:
 EXPERIMENTS: dict[str, Callable[[Path], dict[str, Any]]] = {
     "cifar": cifar,
     "unknown": unknown,
+    "alike": alike,
     "mini": mini,
     "onnx": onnx,
     "kill": kill,

@@ -57,6 +57,6 @@ def test_a_photo_in_the_wrong_folder_is_named():
 
 
 def test_one_class_or_one_photo_is_nothing_to_advise_on():
-    taught, rows = model({"crow": np.zeros(D)}, each=1)
+    taught, _ = model({"crow": np.zeros(D)}, each=1)
     assert advice.find_misplaced(taught, {"crow": {0: "a"}}) == []
     assert advice.find_collisions(taught, ["crow"]) == []
