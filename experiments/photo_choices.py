@@ -58,12 +58,12 @@ def split(labels: np.ndarray, known: tuple[int, ...], seed: int) -> tuple[np.nda
 
 
 def taught_head(x: np.ndarray, y: np.ndarray, kind: CovarianceKind) -> PrototypeHead:
-    classes = {str(c): ClassSums.of(x[y == c], np.flatnonzero(y == c), kind=np.float16) for c in np.unique(y)}
+    classes = {str(c): ClassSums.of(x[y == c], np.flatnonzero(y == c).tolist(), kind=np.float16) for c in np.unique(y)}
     return fit_head(classes, near=NEAR, kind=kind)
 
 
 def answered(head: PrototypeHead, x: np.ndarray) -> np.ndarray:
-    return np.array([int(name) for name in head.names])[head.scores(x)[0].argmax(1)]
+    return np.asarray(np.array([int(name) for name in head.names])[head.scores(x)[0].argmax(1)])
 
 
 def familiarity(head: PrototypeHead, x: np.ndarray, forgiven: float) -> np.ndarray:
