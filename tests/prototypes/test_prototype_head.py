@@ -172,7 +172,7 @@ def test_few_features_never_break_it():
 
 def test_ten_thousand_classes():
     random = np.random.default_rng(0)
-    many = sums({f"{k:05}": random.normal(size=(1, 8)) for k in range(10_000)})
+    many = sums({f"{k:05}": random.normal(size=(1, 64)) for k in range(10_000)})
     head = fit_head(many)
     x = np.stack([many[name].mean for name in head.names[::500]])
     assert head.scores(x)[0].argmax(1).tolist() == list(range(0, 10_000, 500))

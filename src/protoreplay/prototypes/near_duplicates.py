@@ -34,7 +34,7 @@ def near_duplicate_groups(rows: Rows, looks: Keys, near: float = NEAR) -> Labels
 
 def class_groups(member: ClassSums, near: float | None) -> Labels:
     """The groups of the features of a class that are kept singly; with None every feature is by itself."""
-    if near is None:
+    if near is None or len(member.keys) < 2:
         return np.arange(len(member.keys))
     return near_duplicate_groups(member.rows, member.looks, near)
 
