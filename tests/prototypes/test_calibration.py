@@ -15,7 +15,7 @@ from protoreplay.prototypes.prototype_head import fit_head
 from protoreplay.prototypes.sums import ClassSums
 from protoreplay.prototypes.taught import TaughtClasses
 
-WIDTH, DRAWS, FRESH = 40, 12, 40
+WIDTH, DRAWS, FRESH = 40, 10, 40
 SPREAD = np.r_[np.full(WIDTH // 2, 2.0), np.full(WIDTH // 2, 0.5)]
 NEAR = 1.0
 
@@ -148,7 +148,7 @@ def test_few_samples_of_a_class_do_not_drown_among_many_of_others():
     assert rest > 0.7, "and the others keep theirs"
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(st.permutations(range(24)), st.lists(st.integers(1, 23), max_size=4, unique=True))
 def test_what_is_chosen_depends_on_the_content_alone(order, cuts):
     random = np.random.default_rng(0)
