@@ -63,7 +63,7 @@ def test_weights_are_repetitions():
 
 @pytest.mark.parametrize("weights", [[-1.0, 1, 1, 1], [0.0, 0, 0, 0]])
 def test_weights_that_mean_nothing(weights):
-    with pytest.raises(ValueError, match="(?i)sample.weight"):
+    with pytest.raises(ValueError, match=r"(?i)sample.weight"):
         PrototypeClassifier().fit([[0.0], [1], [2], [3]], [0, 0, 1, 1], sample_weight=weights)
 
 
