@@ -52,9 +52,9 @@ def refused_share(heads, false_alarms=0.05):
 @pytest.mark.parametrize("kind", ["full", "diagonal", "identity"])
 @pytest.mark.parametrize("counts", [[10] * 6, [3] * 6, [2] * 6, [12, 12]])
 def test_about_as_many_known_samples_are_refused_as_was_asked_for(counts, kind):
-    """Over 100 draws 6.5 to 8.2 % were refused where 5 % were asked for, so a little too many, and the mean over ten had
-    a standard deviation of up to 2.2 points. A ridge that grew as samples were left out once refused 23 % of two samples
-    a class."""
+    """Over 100 draws 6.5 to 8.2 % were refused where 5 % were asked for, so a little too many; the mean over ten had a
+    standard deviation of up to 2.2 points. A ridge that grew as samples were left out once refused 23 % where classes
+    had two samples."""
     assert 0.015 < refused_share(draws(counts, kind=kind)) < 0.145
 
 
