@@ -1,6 +1,7 @@
 """On Gaussians whose truth is known: what leaving out says holds for samples that were never seen.
 
-Every bound here is on a mean over fixed draws, and leaves at least a third more room than these draws need.
+Bounds are on means over the first ten draws. They were set from 100 draws (50 for noise, probabilities and the class of
+two samples): the mean over all of them, and about three standard deviations of a mean over ten to either side.
 """
 
 import math
@@ -15,7 +16,7 @@ from protoreplay.prototypes.prototype_head import fit_head
 from protoreplay.prototypes.sums import ClassSums
 from protoreplay.prototypes.taught import TaughtClasses
 
-WIDTH, DRAWS, FRESH = 40, 12, 40
+WIDTH, DRAWS, FRESH = 40, 10, 40
 SPREAD = np.r_[np.full(WIDTH // 2, 2.0), np.full(WIDTH // 2, 0.5)]
 NEAR = 1.0
 
@@ -51,12 +52,14 @@ def refused_share(heads, false_alarms=0.05):
 @pytest.mark.parametrize("kind", ["full", "diagonal", "identity"])
 @pytest.mark.parametrize("counts", [[10] * 6, [3] * 6, [2] * 6, [12, 12]])
 def test_about_as_many_known_samples_are_refused_as_was_asked_for(counts, kind):
-    """Even of two samples a class: a ridge that grew as samples were left out once refused a quarter of them."""
-    assert 0.025 < refused_share(draws(counts, kind=kind)) < 0.11
+    """Over 100 draws 6.5 to 8.2 % were refused where 5 % were asked for, so a little too many; the mean over ten had a
+    standard deviation of up to 2.2 points. A ridge that grew as samples were left out once refused 23 % where classes
+    had two samples."""
+    assert 0.015 < refused_share(draws(counts, kind=kind)) < 0.145
 
 
 def test_a_larger_share_refuses_more():
-    assert 0.15 < refused_share(draws([10] * 6), 0.2) < 0.27
+    assert 0.15 < refused_share(draws([10] * 6), 0.2) < 0.24
 
 
 def test_near_duplicates_do_not_make_it_refuse_what_is_not_one():
@@ -102,10 +105,12 @@ def test_the_noise_is_unbiased(counts):
         classes = TaughtClasses.of([taught[name] for name in head.names], None)
         truth = classes.inverse(head.calibration.ridge).lengths(fresh - means[:, None]).mean()
         ratios.append(head.calibration.noise / truth)
-    assert np.mean(ratios) == pytest.approx(1, abs=0.06)
+    assert np.mean(ratios) == pytest.approx(1, abs=0.11)
 
 
-@pytest.mark.parametrize(("counts", "room"), [([20] * 6, 0.04), ([10] * 6, 0.06), ([3] * 6, 0.12), ([2, 20, 20], 0.06)])
+@pytest.mark.parametrize(
+    ("counts", "room"), [([20] * 6, 0.05), ([10] * 6, 0.09), ([3] * 6, 0.18), ([2, 20, 20], 0.075)]
+)
 def test_probabilities_are_calibrated(counts, room):
     """Of answers given 70 %, about 70 % are right. With few samples the prior of the temperature has its say, which is
     for features of networks: then it is less sure than it could be."""
@@ -148,7 +153,7 @@ def test_few_samples_of_a_class_do_not_drown_among_many_of_others():
     assert rest > 0.7, "and the others keep theirs"
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(st.permutations(range(24)), st.lists(st.integers(1, 23), max_size=4, unique=True))
 def test_what_is_chosen_depends_on_the_content_alone(order, cuts):
     random = np.random.default_rng(0)
@@ -196,3 +201,9 @@ def test_more_classes_than_are_chosen_for_take_the_usual_ridge(monkeypatch):
     monkeypatch.setattr(c, "RIDGE_STEPS", (1.0,))
     monkeypatch.setattr(c, "SHRINKS", (c.SHRINK,))
     assert np.allclose(c.calibrate(taught), usual), "both ways of leaving out say the same"
+
+
+@pytest.mark.xfail(strict=True, reason="near-duplicates among the features not kept singly stay in the covariance")
+def test_near_duplicates_that_are_not_kept_singly():
+    """Three groups of 25 a class: more than are kept singly. When a group is left out, the rest of it is not."""
+    assert refused_share(draws([3] * 6, 25, NEAR)) < 0.15

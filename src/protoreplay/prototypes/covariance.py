@@ -84,12 +84,14 @@ class SharedCovariance:
     @classmethod
     def of_rows(cls, parts: Iterable[Floats], width: int, even: float, freedom: float) -> "SharedCovariance":
         """From rows, ... x D each, whose products add up to the scatter, but for `even`."""
-        dense, waiting = np.zeros((0, 0)), [np.zeros((0, width))]
+        dense, waiting, number = np.zeros((0, 0)), [np.zeros((0, width))], 0
         for part in parts:
             waiting.append(part)
-            if sum(map(len, waiting)) >= (_PIECE if dense.size else max(width, 1)):
+            number += len(part)
+            if number >= (_PIECE if dense.size else max(width, 1)):
                 rows = np.concatenate(waiting)
-                dense, waiting = (dense if dense.size else np.zeros((width, width))) + rows.T @ rows, waiting[:1]
+                dense = (dense if dense.size else np.zeros((width, width))) + rows.T @ rows
+                waiting, number = waiting[:1], 0
         rows = np.concatenate(waiting)
         if dense.size:
             dense, rows = dense + rows.T @ rows, rows[:0]

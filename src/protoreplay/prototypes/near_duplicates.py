@@ -23,6 +23,8 @@ def near_duplicate_groups(rows: Rows, looks: Keys, near: float | None = NEAR) ->
         looks: uint64, N: a perceptual hash each; 0 where none is known.
         near: squared distance up to which two are almost the same; None where only hashes tell.
     """
+    if len(rows) < 2:
+        return np.arange(len(rows))
     different = np.bitwise_count(looks[:, None] ^ looks)
     linked = (different <= ALIKE) & (looks != 0) & (looks != 0)[:, None]
     if near is not None:

@@ -226,6 +226,8 @@ class TaughtClasses(NamedTuple):
         most = max(FEWEST_ASKED, min(MOST_ASKED, 100 * MOST_ASKED // len(self.members)))
         found = []
         for owner, (member, labels) in enumerate(zip(self.members, self.groups, strict=True)):
+            if member.others.weight and 2 * len(np.unique(labels)) <= len(labels):
+                continue  # what is almost the same is also among the others, and cannot be taken out of them
             votes = _votes(member, labels)
             for label in np.unique(labels if keys is None else labels[np.isin(member.keys, keys)]):
                 places = np.flatnonzero(labels == label)
