@@ -5,7 +5,7 @@ from protoreplay.core.errors import UserError
 from protoreplay.experiments.grid import execute_grid
 from protoreplay.experiments.spec import resolve_grid
 
-QUICK = {"tasks": 1, "filters": 20, "latent": 12, "steps": 3, "epochs": 1}
+QUICK = {"tasks": 1, "filters": 20, "latent": 12, "epochs": 1}
 
 
 @pytest.fixture(scope="module")

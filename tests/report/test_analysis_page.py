@@ -13,7 +13,7 @@ from protoreplay.experiments.grid import execute_grid
 from protoreplay.experiments.spec import resolve_grid
 from protoreplay.report import analysis_page as analyses
 
-QUICK = {"tasks": 4, "filters": 20, "latent": 12, "steps": 3}
+QUICK = {"tasks": 4, "filters": 20, "latent": 12}
 NAMES = ("maps", "motion", "moved", "similarity", "confidence", "calibration", "forgetting", "confusion")
 
 
