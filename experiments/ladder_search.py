@@ -1,6 +1,6 @@
 """Which settings each trained rung of the ladder is best with, on validation streams of split-cifar10.
 
-python experiments/ladder_search.py [SEEDS]   (PROTOREPLAY_DATA has cifar10; five minutes a seed on one thread)
+python experiments/ladder_search.py [SEEDS]   (PROTOREPLAY_DATA has cifar10; the grid of five seeds took 18 minutes)
 
 It prints the table of docs/methods/vpr-linear.md. Every rung gets the same search: first the learning rate and the
 number of steps; then, at the best of these by the mean of avg and final, each other choice alone. Distances are in

@@ -163,7 +163,7 @@ def test_a_ladder_is_shown_with_its_figure_and_table(tmp_path):
     runs = {
         "vpr-paper": ([30] * 3, 10, {"trunk": "frozen"}),
         "vpr-linear images": ([40] * 3, 10, {**linear, "replay": "images"}),
-        "vpr-linear means": ([50] * 3, 10, {**linear, "replay": "means"}),
+        "vpr-linear means": ([50] * 3, 10, {**linear, "replay": "means", "steps": 30, "lr": 3e-5}),
         "vpr": ([60] * 3, 10, {}),
     }
     results = recorded(tmp_path, "ladder-split-cifar10", runs)

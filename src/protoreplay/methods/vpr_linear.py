@@ -55,7 +55,7 @@ class VPRLinearConfig(DictionarySettings, AugmentationSettings):
     """Side of a grey square that hides a random part of each view, as a share of the image's side."""
     steps: int = Field(100, ge=0)
     """Steps on the head in every task; with 0 the head stays as it starts: on the dictionary the nearest prototype."""
-    lr: float = Field(0.001, gt=0)
+    lr: float = Field(1e-4, gt=0)
     """Adam's learning rate; its moments start anew with each task."""
     episode_shots: int = Field(5, ge=1)
     """Images of a new class in a step that make its prototype, as many that are told apart by it, and so many that come
