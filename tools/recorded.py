@@ -17,11 +17,23 @@ from protoreplay.analysis.results import Group, Result
 from protoreplay.experiments.run_config import RunConfig
 from protoreplay.metrics.accuracy import Count
 from protoreplay.report.ablation_page import MeasuredAblation, write_ablation_page
-from protoreplay.report.figures import FIGURES
+from protoreplay.report.figures import FIGURES, render_figure
+from protoreplay.report.formats import table_as_markdown
+from protoreplay.report.ladder_page import (
+    CAPTION,
+    ladder_figure,
+    ladder_in_words,
+    ladder_table,
+    recorded_ladder,
+    write_ladder_page,
+)
 from protoreplay.report.results_page import write_results_page
 
 ABLATED = "ablations"
 """The folder of the runs of `protoreplay ablate`."""
+CLIMBED = "ladder-"
+"""How the names of folders of the runs of `protoreplay ladder` begin."""
+LADDER_DRAWING = "ladder.svg"
 
 
 def recorded_groups(folder: Path) -> list[Group]:
@@ -59,7 +71,8 @@ def page_names(folder: Path) -> list[str]:
     """Of the pages that `recorded_pages` makes of a folder: none where no counts are recorded."""
     if not (folder / "counts.csv").exists():
         return []
-    return ["report.html"] + ["ablations.html"] * (folder.name == ABLATED)
+    climbed = folder.name.startswith(CLIMBED)
+    return ["report.html"] + ["ablations.html"] * (folder.name == ABLATED) + ["ladder.html"] * climbed
 
 
 def recorded_pages(folder: Path) -> dict[str, bytes]:
@@ -74,7 +87,25 @@ def recorded_pages(folder: Path) -> dict[str, bytes]:
             write_results_page(groups, 0, written / "report.html", drawings=drawings)
         if "ablations.html" in names:
             write_ablation_page(recorded_ablations(groups), written)
+        if "ladder.html" in names:
+            write_ladder_page(recorded_ladder(groups), written)
         return {name: (written / name).read_bytes() for name in names}
+
+
+def ladder_drawing(folder: Path) -> bytes:
+    """The figure of a recorded ladder, as SVG."""
+    return render_figure(ladder_figure(recorded_ladder(recorded_groups(folder))), "svg")
+
+
+def ladder_markdown(folder: Path, link: str) -> str:
+    """What pages of the site say of a recorded ladder: the figure, which `link` leads to, and the table.
+
+    Where nothing is recorded yet, a sentence that says so.
+    """
+    if not (folder / "counts.csv").exists():
+        return f"Nothing is recorded under results/{folder.name} yet."
+    found = recorded_ladder(recorded_groups(folder))
+    return f"![{ladder_in_words(found)}]({link})\n\n{CAPTION}\n\n{table_as_markdown(ladder_table(found))}"
 
 
 def recorded_ablations(groups: Sequence[Group]) -> dict[str, list[MeasuredAblation]]:

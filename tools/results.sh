@@ -69,6 +69,8 @@ recorded split-cifar10-random-order \
     protoreplay bench split-cifar10 --methods vpr --seeds "$seeds" --set class_order=random "${short[@]}"
 recorded ablations protoreplay ablate split-cifar10 --seeds "$seeds" "${ablated[@]}"
 cp "$runs"/ablations/ablations*.csv "$target/ablations/"
+recorded ladder-split-cifar10 protoreplay ladder split-cifar10 --seeds "$seeds" "${short[@]}"
+cp "$runs"/ladder-split-cifar10/ladder.csv "$target/ladder-split-cifar10/"
 ran permuted-mnist-full "${full[@]}" --methods l2 --vary strength=0,0.02
 recorded permuted-mnist-full "${full[@]}" --methods ewc,online-ewc,si,mas
 many=(protoreplay bench permuted-mnist --seeds "$few" --set test_images=100 "${fewer[@]}")

@@ -39,6 +39,7 @@ CLAIMS = """## What the paper claims, what we measured
 """
 TUNED = "Settings chosen by `protoreplay tune` on validation images of the first two tasks."
 NOTES = {
+    "ladder-split-cifar10": "From the paper's form to its closed form, one change at a time: `protoreplay ladder`.",
     "permuted-mnist-full": "All images in each of ten tasks, published strengths; `l2 strength=0` is fine-tuning.",
     "permuted-mnist-tuned": TUNED,
     "split-cifar10-tuned": TUNED,

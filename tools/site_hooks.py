@@ -16,11 +16,13 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
-from recorded import recorded_pages
+from recorded import CLIMBED, LADDER_DRAWING, ladder_drawing, ladder_markdown, recorded_pages
 from results_readme import page as results_readme
 
 ROOT = Path(__file__).parent.parent
 FORMULA = re.compile(r'<(span|div) class="arithmatex">\\[(\[](.*?)\\[)\]]</\1>', re.DOTALL)
+LADDER_HERE = re.compile(r"<!-- the ladder of (\S+) -->")
+"""Where a page shows what is recorded of a ladder, by the name of its folder."""
 LINK = re.compile(r"(?<=\]\()(\.\./[^)#\s]+)")
 
 
@@ -32,18 +34,32 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     for folder in sorted(path.parent for path in results.glob("*/counts.csv")):
         for name, content in _pages(folder).items():
             files.append(File.generated(config, f"results/{folder.name}/{name}", content=content))
+        if folder.name.startswith(CLIMBED):
+            drawn = f"results/{folder.name}/{LADDER_DRAWING}"
+            files.append(File.generated(config, drawn, content=_ladder(folder)))
     files.append(File.generated(config, "results.md", content=results_readme(results, "results/", drawn=True)))
     return files
 
 
 # So that `mkdocs serve` draws them once, not after every change of a text.
 _pages = functools.cache(recorded_pages)
+_ladder = functools.cache(ladder_drawing)
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     source = page.file.src_uri
+    climbed = re.fullmatch(rf"results/({CLIMBED}[^/]+)/README.md", source)
+    if climbed:
+        markdown = f"{markdown}\n\n<!-- the ladder of {climbed[1]} -->\n"
+    here = posixpath.dirname(source) or "."
+    markdown = LADDER_HERE.sub(lambda found: _recorded_ladder(found[1], here), markdown)
     folder = posixpath.dirname(source if source.startswith("results/") else f"docs/{source}")
     return LINK.sub(lambda found: _on_site(found[1], folder, posixpath.dirname(source)), markdown)
+
+
+def _recorded_ladder(name: str, here: str) -> str:
+    """The ladder recorded in a folder of that name, for a page of the site that lies in `here`."""
+    return ladder_markdown(ROOT / "results" / name, posixpath.relpath(f"results/{name}/{LADDER_DRAWING}", here))
 
 
 def _on_site(link: str, folder: str, page_folder: str) -> str:

@@ -170,6 +170,19 @@ def test_ablate_has_a_folder_of_its_own(protoreplay, tmp_path):
     assert list((tmp_path / "runs").iterdir()) == [tmp_path / "runs/ablations"]
 
 
+def test_a_ladder_is_continued_where_it_was_stopped(protoreplay, tmp_path):
+    words = ["--seeds", "1", "--eval", "validation"]
+    words += [word for pair in ("tasks=1", "epochs=1", "steps=1", "samples=2") for word in ("--set", pair)]
+    code, out, _ = protoreplay("ladder", "split-digits", *words)
+    assert code == 0
+    assert all((tmp_path / line).is_file() for line in out.rpartition("\n\n")[2].split())
+    assert list((tmp_path / "runs").iterdir()) == [tmp_path / "runs/ladder"]
+    runs = list((tmp_path / "runs").rglob("counts.csv"))
+    assert {path.parent.name for path in runs} == {"seed-1000"}
+    runs[0].unlink()
+    assert protoreplay("ladder", "split-digits", *words)[:2] == (0, out)
+
+
 def test_analyze_takes_the_only_method_that_kept_prototypes(protoreplay):
     few = ["--set", "tasks=1", "--seeds", "1", "--keep-prototypes", "--out", "kept"]
     # An encoder that is not there is looked for when the runs are found.

@@ -30,10 +30,11 @@ LINK = re.compile(r"\]\(([^)\s]+)\)")
 def small(words):
     """A long command with fewer and shorter tasks; what is given later on a command line counts."""
     kind, text = words[1], " ".join(words)
-    if kind in ("run", "bench", "ablate"):
+    if kind in ("run", "bench", "ablate", "ladder"):
         words = [*words, "--set", f"tasks={1 if 'photos' in text else 2}"]
-        words += ["--set", "epochs=1"] if kind == "ablate" or "sgd" in text else []
-    if kind in ("bench", "ablate"):
+        words += ["--set", "epochs=1"] if kind in ("ablate", "ladder") or "sgd" in text else []
+        words += ["--set", "steps=2"] if kind == "ladder" else []
+    if kind in ("bench", "ablate", "ladder"):
         words += ["--seeds", "2" if "--keep-prototypes" in words else "1", "--jobs", "1"]
     return words
 

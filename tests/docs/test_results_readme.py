@@ -82,7 +82,7 @@ def test_settings_that_are_not_the_published_ones_are_named(tmp_path):
 
 
 def test_methods_that_were_not_run_are_named(cifar):
-    assert "Not run: `sgd`, `ewc`, `online-ewc`, " in results_readme.page(cifar, "")
+    assert "Not run: `vpr-linear`, `sgd`, `ewc`, `online-ewc`, " in results_readme.page(cifar, "")
 
 
 def test_claims_are_held_against_what_is_recorded(cifar):
@@ -156,3 +156,25 @@ def test_the_readme_says_what_is_recorded():
         row = next(line for line in readme.splitlines() if line.startswith(f"| {name}"))
         cells = f"| {seeds} | {avg['vpr']:.1f} | {best} {avg[best]:.1f} | {avg['vpr-paper']:.1f} |"
         assert row.endswith(cells), f"README.md says {row}"
+
+
+def test_a_ladder_is_shown_with_its_figure_and_table(tmp_path):
+    linear = {"body": "dictionary", "steps": 5}
+    runs = {
+        "vpr-paper": ([30] * 3, 10, {"trunk": "frozen"}),
+        "vpr-linear images": ([40] * 3, 10, {**linear, "replay": "images"}),
+        "vpr-linear means": ([50] * 3, 10, {**linear, "replay": "means", "steps": 30, "lr": 3e-5}),
+        "vpr": ([60] * 3, 10, {}),
+    }
+    results = recorded(tmp_path, "ladder-split-cifar10", runs)
+    folder = results / "ladder-split-cifar10"
+    assert records.page_names(folder) == ["report.html", "ladder.html"]
+    assert b"2. head trained, stored images replayed" in records.recorded_pages(folder)["ladder.html"]
+    assert records.ladder_drawing(folder).startswith(b"<?xml")
+    said = records.ladder_markdown(folder, "there.svg")
+    assert "](there.svg)" in said
+    assert "| 3. prototype means replayed instead | 2 | 50.5 | +10.0 | [+10.0, +10.0] |" in said
+    assert (
+        records.ladder_markdown(results / "ladder-none", "x.svg")
+        == "Nothing is recorded under results/ladder-none yet."
+    )

@@ -13,9 +13,7 @@ from protoreplay.testing import CHECKS, Subject, toy_task
 
 RESNET = f"{Path(__file__).with_name('small_resnet.py')}:SmallResNet"
 TRAINED = [name for name, entry in METHODS.items() if issubclass(entry.method.Config, EncoderSettings)]
-UNTRAINED = [
-    name for name in METHODS if name not in TRAINED and "encoder" in METHODS.get(name).method.Config.model_fields
-]
+UNTRAINED = [name for name in METHODS if {"encoder", "features"} <= METHODS.get(name).method.Config.model_fields.keys()]
 QUICK = {"dim": 6, "samples": 3, "budget": 4}
 TASKS = [toy_task(1, (0, 1)), toy_task(2, (2,)), toy_task(3, (3,), shots=1), toy_task(4, (0, 2))]
 

@@ -1,3 +1,5 @@
+from pathlib import Path
+
 import pytest
 import torch
 
@@ -370,3 +372,22 @@ def test_a_residual_network_with_batch_norm_is_trained(monkeypatch, fused, budge
     assert answers.isfinite().all()
     # An answer does not depend on the images beside it.
     torch.testing.assert_close(method.predict_proba(images[:3]), answers[:3], rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("encoder", ["conv-small", f"{Path(__file__).with_name('small_resnet.py')}:SmallResNet"])
+@pytest.mark.parametrize("fused", [False, True])
+def test_a_frozen_trunk_is_the_one_of_the_first_task_and_its_head_is_trained_on(encoder, fused):
+    """Also what batch normalisation has seen stays as it was."""
+    choice = {"encoder": encoder, "trunk": "frozen", "fused": fused}
+    first, later = taught(1, **choice).network, taught(3, **choice).network
+    usual = taught(1, encoder=encoder, fused=fused).network
+    for name, weight in first.trunk.state_dict().items():
+        assert torch.equal(weight, later.trunk.state_dict()[name])
+        assert torch.equal(weight, usual.trunk.state_dict()[name])  # the first task is the paper's
+    assert not torch.equal(first.head.weight, later.head.weight)
+    assert all(weight.requires_grad for weight in later.parameters())
+
+
+def test_runs_of_before_there_was_a_choice_of_trunk_are_the_same_runs():
+    assert "trunk" not in VPRPaperConfig().model_dump()
+    assert VPRPaperConfig(trunk="frozen").model_dump()["trunk"] == "frozen"

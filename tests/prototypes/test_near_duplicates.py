@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from protoreplay.prototypes.near_duplicates import ALIKE, NEAR, class_groups, near_duplicate_groups
+from protoreplay.prototypes.near_duplicates import ALIKE, NEAR, near_duplicate_groups
 from protoreplay.prototypes.sums import ClassSums, rooted
 
 NO_LOOKS = np.zeros(3, np.uint64)
@@ -48,8 +48,8 @@ def test_a_feature_is_always_near_itself():
 
 def test_without_near_every_feature_is_by_itself():
     member = ClassSums.of(np.ones((3, 2)), [5, 9, 7])
-    assert class_groups(member, None).tolist() == [0, 1, 2]
-    assert class_groups(member, NEAR).tolist() == [0, 0, 0]
+    assert near_duplicate_groups(member.rows, member.looks, None).tolist() == [0, 1, 2]
+    assert near_duplicate_groups(member.rows, member.looks, NEAR).tolist() == [0, 0, 0]
 
 
 @settings(max_examples=30, deadline=None)

@@ -10,6 +10,7 @@ from protoreplay.cli.options import (
     CpusPerRun,
     Device,
     EngineName,
+    EvalOn,
     GpusPerRun,
     Jobs,
     MethodNames,
@@ -19,6 +20,7 @@ from protoreplay.cli.options import (
     method_names,
     parse_pairs,
     pick_engine,
+    pick_evaluation,
 )
 from protoreplay.cli.printing import end_with_failures, print_columns
 from protoreplay.core.errors import known_name
@@ -72,6 +74,52 @@ def ablate_command(
         print(table_as_text(made), end="\n\n")
     for path in ablations.write_ablation_page(found, root) if found else []:
         print(path)
+    if failed:
+        end_with_failures(failed)
+
+
+@analysis_app.command("ladder")
+def ladder_command(
+    protocol: ProtocolName,
+    seeds: Annotated[int, typer.Option(min=1, help="Number of seeds, from 0; on validation images from 1000.")] = 3,
+    overrides: Overrides = None,
+    evaluation: EvalOn = "test",
+    jobs: Jobs = 1,
+    engine: EngineName = "local",
+    address: Address = None,
+    cpus_per_run: CpusPerRun = 1.0,
+    gpus_per_run: GpusPerRun = 0.0,
+    device: Device = "cpu",
+    out: Annotated[
+        Path | None,
+        typer.Option(help="The folder for all runs, the page and its figure.", show_default="runs/ladder/PROTOCOL"),
+    ] = None,
+) -> None:
+    """Go from the paper's form of VPR to its closed form, one change at a time; resumable as bench."""
+    from protoreplay.analysis.ladder import plan_ladder
+    from protoreplay.experiments.grid import RunsFailedError, execute_grid
+    from protoreplay.experiments.grid_queue import default_runs_folder
+    from protoreplay.experiments.run_progress import for_this_terminal
+    from protoreplay.experiments.spec import first_seeds
+    from protoreplay.report.formats import table_as_text
+    from protoreplay.report.ladder_page import ladder_table, measured_ladder, write_ladder_page
+
+    chosen = pick_evaluation(evaluation)
+    planned = plan_ladder(protocol, first_seeds(seeds, chosen), parse_pairs(overrides), chosen, device)
+    does = pick_engine(engine, jobs, device, address, cpus_per_run, gpus_per_run)
+    root, failed = out or default_runs_folder(protocol, "ladder"), None
+    try:
+        with for_this_terminal() as board:
+            # Seeds outermost, so that what is finished early can be compared.
+            specs = [spec for column in zip(*(one.specs for one in planned), strict=True) for spec in column]
+            execute_grid(specs, root, board, does)
+    except RunsFailedError as error:
+        failed = error
+    found = measured_ladder(planned, root)
+    if found:
+        print(table_as_text(ladder_table(found)), end="\n\n")
+        for path in write_ladder_page(found, root):
+            print(path)
     if failed:
         end_with_failures(failed)
 

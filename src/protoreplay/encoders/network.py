@@ -47,13 +47,23 @@ class Network(nn.Module):
         return as_gaussian(self(images))
 
     @contextlib.contextmanager
-    def training_mode(self) -> Iterator[None]:
-        """Train within: batch normalisation uses its batch, if that is more than one image, and dropout drops."""
+    def training_mode(self, frozen_trunk: bool = False) -> Iterator[None]:
+        """Train within: batch normalisation uses its batch, if that is more than one image, and dropout drops.
+
+        With `frozen_trunk` the last layer alone is trained: the trunk gives what it gives when it is asked.
+        """
         self.train()
+        trained = [weight for weight in self.trunk.parameters() if weight.requires_grad] if frozen_trunk else []
+        if frozen_trunk:
+            self.trunk.eval()
+        for weight in trained:
+            weight.requires_grad_(False)
         try:
             yield
         finally:
             self.eval()
+            for weight in trained:
+                weight.requires_grad_(True)
 
     def frozen_copy(self) -> "Network":
         """The network as it is now, in evaluation mode, for good: a teacher."""

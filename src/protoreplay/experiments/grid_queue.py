@@ -26,7 +26,7 @@ def run_path(root: Path, spec: RunSpec) -> Path:
     return root / spec.variant / f"seed-{spec.seed}"
 
 
-def default_runs_folder(protocol: str, purpose: Literal["", "tune", "ablations"] = "") -> Path:
+def default_runs_folder(protocol: str, purpose: Literal["", "tune", "ablations", "ladder"] = "") -> Path:
     """Where the runs of a protocol live unless the user says otherwise; those of some purposes live apart."""
     return Path("runs") / purpose / file_name(protocol)
 

@@ -22,6 +22,7 @@ from protoreplay.methods.sgd import SGD
 from protoreplay.methods.si import SI
 from protoreplay.methods.slda import SLDA
 from protoreplay.methods.vpr import VPR
+from protoreplay.methods.vpr_linear import VPRLinear
 from protoreplay.methods.vpr_paper import VPRPaper
 from protoreplay.streams.protocols import Protocol
 from protoreplay.streams.stream import Stream
@@ -81,6 +82,7 @@ METHODS: Registry[MethodEntry] = Registry(
     {
         "vpr": MethodEntry(VPR),
         "vpr-paper": MethodEntry(VPRPaper, " as in the text of the paper"),
+        "vpr-linear": MethodEntry(VPRLinear),
         "sgd": MethodEntry(SGD),
         "l2": MethodEntry(L2),
         "ewc": MethodEntry(EWC),

@@ -74,6 +74,10 @@ class VPRPaperConfig(MemorySettings):
     """After a task, prototypes of old classes come from the memory's images (paper), or stay as they were."""
     prediction: Literal["samples", "means"] = "samples"
     """Probabilities averaged over Z samples (paper), or from the distances of the means."""
+    # Written down only where it is not the default: a run of before there was a choice is still the same run.
+    trunk: Literal["trained", "frozen"] = Field("trained", exclude_if=lambda wanted: wanted == "trained")
+    """All weights are trained in every task (paper), or after the first task those of the last layer alone, which gives
+    mean and log-variance."""
 
 
 class VPRPaper(Method[VPRPaperConfig]):
@@ -95,7 +99,7 @@ class VPRPaper(Method[VPRPaperConfig]):
         """Algorithm 1 of the paper: train, then store prototypes of old and new classes; and images."""
         images = task.images.to(self.device)
         groups = torch.searchsorted(torch.tensor(task.classes), task.labels)
-        with self.network.training_mode():
+        with self.network.training_mode(frozen_trunk=self._is_trunk_frozen()):
             self._train(images, groups, self.generator("learn", task.position), on_step)
         self._store(task, images, groups)
 
@@ -108,7 +112,7 @@ class VPRPaper(Method[VPRPaperConfig]):
             random: for all draws.
             on_step: told of every step on new images.
         """
-        optimizer = adam(self.network, self.config.lr)
+        optimizer = adam(self.network.head if self._is_trunk_frozen() else self.network, self.config.lr)
         past = self._past_tasks()
         fused = self._fused_replay(past) if self.config.fused and past else None
         steps = steps_per_task(len(groups), self.config)
@@ -121,6 +125,9 @@ class VPRPaper(Method[VPRPaperConfig]):
                     for past_task in past:
                         descend(optimizer, self._replay_loss(past_task, random))
             on_step(step, steps, loss)
+
+    def _is_trunk_frozen(self) -> bool:
+        return self.config.trunk == "frozen" and bool(self.prototypes)
 
     def _new_image_loss(
         self, images: Tensor, groups: Tensor, support: Tensor, query: Tensor, random: torch.Generator

@@ -15,9 +15,10 @@ from protoreplay.analysis.results import Group, read_result
 from protoreplay.core.files import write_whole
 from protoreplay.experiments.grid_queue import run_path
 from protoreplay.experiments.run_folder import RunFolder
-from protoreplay.metrics.intervals import PairedComparison, compare_seeds
+from protoreplay.metrics.intervals import compare_seeds
 from protoreplay.report import figures, layout
 from protoreplay.report.claims_table import claims_table
+from protoreplay.report.differences import difference_cells, difference_record
 from protoreplay.report.formats import ABSENT, Cell, Table, table_as_csv
 from protoreplay.report.html_parts import FigureOnPage, Section, figure_on_page, write_sections
 
@@ -58,8 +59,8 @@ def ablation_table(measured: Sequence[MeasuredAblation]) -> Table:
         record |= {"settings": _settings_text(one.ablation), "seeds": len(one.group.results)}
         for key in SHOWN:
             mean, difference = one.group.summaries[key].mean, compare_seeds(one.group.values[key], full.values[key])
-            line += [f"{mean:.1f}", *(_difference(difference) if number else ["", ""])]
-            record |= {key: round(mean, 3), **_difference_record(key, difference if number else None)}
+            line += [f"{mean:.1f}", *(difference_cells(difference) if number else ["", ""])]
+            record |= {key: round(mean, 3), **difference_record(key, difference if number else None)}
         paper = _papers_figure(one.ablation)
         body.append([Cell(text, strong=not number) for text in [*line, paper or ABSENT if number else ""]])
         records.append({**record, "paper": paper})
@@ -70,17 +71,6 @@ def ablation_table(measured: Sequence[MeasuredAblation]) -> Table:
         "paper's figures are of split-cifar10."
     )
     return Table(header, body, 1, records, note)
-
-
-def _difference(difference: PairedComparison | None) -> list[str]:
-    if difference is None:
-        return [ABSENT, ABSENT]
-    low, high = difference.low, difference.high
-    return [f"{difference.difference:+.1f}", ABSENT if low is None else f"[{low:+.1f}, {high:+.1f}]"]
-
-
-def _difference_record(key: str, difference: PairedComparison | None) -> dict[str, float | None]:
-    return {f"{key}_{name}": getattr(difference, name, None) for name in ("difference", "low", "high", "p")}
 
 
 def _settings_text(ablation: Ablation) -> str:
