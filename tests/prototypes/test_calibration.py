@@ -204,5 +204,5 @@ def test_more_classes_than_are_chosen_for_take_the_usual_ridge(monkeypatch):
 
 
 def test_near_duplicates_that_are_not_kept_singly():
-    """Three groups of 25 a class: more than are kept singly. A group cannot be left out whole, so nothing is refused."""
+    """Three groups of 25 a class, more than are kept singly: no group can be left out whole, so nothing is refused."""
     assert refused_share(draws([3] * 6, 25, NEAR)) == 0

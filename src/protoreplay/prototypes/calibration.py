@@ -70,7 +70,7 @@ class HeadCalibration(NamedTuple):
 
 def usual_ridge(features: float) -> float:
     """The ridge that was best on other data with so many learned features in all."""
-    return min(max(2000 / max(features, 1.0), 1.0), 60.0)
+    return min(max(4000 / max(features, 1.0), 1.0), 120.0)
 
 
 def calibrate(taught: TaughtClasses, kind: CovarianceKind = "full", usual: float | None = None) -> HeadCalibration:
