@@ -81,15 +81,30 @@ def shares() -> None:
     )
 
 
-def many_classes(count: int = 10_000) -> None:
-    """What an answer costs after the embedding, as a share of one embedding, both in CPU seconds."""
+def many_classes(count: int = 10_000, width: int = 1280, photos: int = 10) -> None:
+    """What an answer costs after the embedding, as a share of one embedding, in CPU seconds; and one class more."""
     fast = pretrained.open_encoder()
     random = np.random.default_rng(0)
-    vectors = rooted(random.random((count, fast.width), dtype=np.float32))
-    taught = {f"{k:05}": PhotoClass.of(vectors[k : k + 1], [k]) for k in range(count)}
-    model = PhotoModel(fast.name, fast.fingerprint).learn(taught)
-    model.head.scores(vectors[:1])
-    asked = [EmbeddedPhoto(str(k), k, row) for k, row in enumerate(random.random((256, fast.width), dtype=np.float32))]
+
+    def photo_class(k: int) -> PhotoClass:
+        centre, keys = random.random(width), range(photos * k, photos * (k + 1))
+        return PhotoClass.of(rooted(centre + random.standard_gamma(0.3, (photos, width))), list(keys))
+
+    model = PhotoModel(fast.name, fast.fingerprint).learn({f"{k:05}": photo_class(k) for k in range(count)})
+    started = time.perf_counter()
+    model.head.scores(random.random((1, width)))
+    print(f"{count:,} classes of {photos} photos, {width:,} features: the first head {seconds(started)}")
+    kept = sum(sum(own.stored_bytes().values()) for own in model.classes.values())
+    shared = model.taught.covariance.dense.nbytes + model.head.matrix.nbytes + model.taught.prototypes.nbytes
+    print(
+        f"  kept {kept / 1e6:.0f} MB, with the head and the shared covariance {(kept + shared) / 1e6:.0f} MB of memory"
+    )
+    added = {"one more": photo_class(count)}
+    started = time.perf_counter()
+    larger = model.learn(added)
+    larger.head.scores(random.random((1, width)))
+    print(f"  class {count + 1:,} taught in {seconds(started)}")
+    asked = [EmbeddedPhoto(str(k), k, row) for k, row in enumerate(random.random((256, width), dtype=np.float32))]
     started = time.process_time()
     for start in range(0, len(asked), BATCH):
         answer_batch(asked[start : start + BATCH], model)
@@ -101,14 +116,19 @@ def many_classes(count: int = 10_000) -> None:
         fast.embed(pixels)
     embedding = (time.process_time() - started) / 20
     share = f"{1e3 * after:.2f} ms after {1e3 * embedding:.1f} ms of embedding ({after / embedding:.1%})"
-    print(f"{count:,} classes: an answer takes {share}")
+    print(f"  an answer takes {share}")
+
+
+def seconds(started: float) -> str:
+    return f"{time.perf_counter() - started:.1f} s"
 
 
 def main() -> None:
     print(f"{os.cpu_count()} cores, load average {os.getloadavg()[0]:.1f} at the start")
-    for name in ("lite2", "lite0"):
-        against_eager(name)
-    shares()
+    if sys.argv[1:] != ["classes"]:
+        for name in ("lite2", "lite0"):
+            against_eager(name)
+        shares()
     many_classes()
 
 

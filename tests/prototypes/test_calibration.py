@@ -170,7 +170,7 @@ def test_what_is_chosen_depends_on_the_content_alone(order, cuts):
 
 
 def test_the_usual_ridge():
-    assert [c.usual_ridge(count) for count in (0, 10, 100, 1000, 1e6)] == [60, 60, 20, 2, 1]
+    assert [c.usual_ridge(count) for count in (0, 10, 100, 1000, 1e6)] == [120, 120, 40, 4, 1]
 
 
 def test_the_ridge_follows_the_data():
@@ -195,7 +195,7 @@ def test_more_classes_than_are_chosen_for_take_the_usual_ridge(monkeypatch):
     chosen = c.calibrate(taught)
     monkeypatch.setattr(c, "MOST_CHOSEN", 7)
     usual = c.calibrate(taught)
-    assert (usual.ridge, usual.shrink) == (60.0, c.SHRINK)
+    assert (usual.ridge, usual.shrink) == (120.0, c.SHRINK)
     assert usual.groups == chosen.groups == 24
     monkeypatch.setattr(c, "MOST_CHOSEN", 100)
     monkeypatch.setattr(c, "RIDGE_STEPS", (1.0,))

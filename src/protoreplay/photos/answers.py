@@ -70,7 +70,7 @@ def answer_batch(photos: Sequence[EmbeddedPhoto], model: PhotoModel, top: int = 
         head = model.head
         scores, lengths = head.scores(stacked_features(read))
         probabilities, distances = head.probabilities(scores), head.distances(scores, lengths)
-        familiar = head.familiarity(distances, lengths) - head.threshold(model.unknown)
+        familiar = head.familiarity(scores, lengths) - head.threshold(model.unknown)
         # Where nothing can be refused, the threshold is at minus infinity.
         familiar = np.where(np.isfinite(familiar), familiar, 1.0)
         scale = head.calibration.noise

@@ -122,7 +122,7 @@ def _refusals(model: PhotoModel) -> str:
         f"says 'I do not know' to about {model.unknown:.1%} of photos of these classes, judged from "
         f"{calibration.groups} taught photos that differ: {low:.1%} to {high:.1%}"
     )
-    few = int((model.taught.effective_counts() < 2.5).sum())
+    few = int((model.taught.effective_counts < 2.5).sum())
     if few:
         said += f"; less sure of the {few} of {classes} classes with one or two photos that differ"
     return said

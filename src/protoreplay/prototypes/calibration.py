@@ -82,7 +82,8 @@ def calibrate(taught: TaughtClasses, kind: CovarianceKind = "full", usual: float
         # With more rows than dimensions one feature hardly matters to the ridge, and inverses take long.
         inverse, one = taught.inverse(usual, kind), kind != "full" or bool(covariance.dense.size)
         with_ridges = inverse if one else lambda ridges: taught.inverse(ridges * usual, kind)
-        left_out = taught.plan().carried_out(with_ridges, covariance_stays=kind != "full")
+        turned = taught.directions(usual, kind) if one else None
+        left_out = taught.plan().carried_out(with_ridges, covariance_stays=kind != "full", turned=turned)
         return _calibration(left_out, usual, (SHRINK,))[1] if left_out else _guess(taught, usual, inverse)
     with one_thread():
         return _chosen(taught, usual)
@@ -108,7 +109,7 @@ def _flat_inverse(variances: Floats, ridge: float, ridges: float) -> RidgeInvers
 
 def _guess(taught: TaughtClasses, ridge: float, inverse: RidgeInverse) -> HeadCalibration:
     """Where nothing can be left out: as if images of a class differed as much as classes do."""
-    noise = float(inverse.lengths(taught.prototypes).mean()) or 1.0
+    noise = float(inverse.lengths(taught.prototypes[:1000]).mean()) or 1.0
     return HeadCalibration(ridge, SHRINK, noise, TYPICAL_TEMPERATURE * math.sqrt(noise), 0.0, 0.0, 0)
 
 

@@ -146,8 +146,18 @@ class SharedCovariance:
     def inverse(self, ridge: float, kind: CovarianceKind = "full") -> RidgeInverse:
         """With `ridge` added in every direction; of the diagonal alone, or of its mean alone, if so asked.
 
-        `even` is in it.
+        `even` is in it. The last one is remembered, because it takes as long as everything else.
         """
+        if (ridge, kind) not in self._last:
+            self._last.clear()
+            self._last[ridge, kind] = self._inverse(ridge, kind)
+        return self._last[ridge, kind]
+
+    @functools.cached_property
+    def _last(self) -> dict[tuple[float, CovarianceKind], RidgeInverse]:
+        return {}
+
+    def _inverse(self, ridge: float, kind: CovarianceKind) -> RidgeInverse:
         none = np.zeros((0, self.width))
         if kind != "full":
             variances = self.diagonal()

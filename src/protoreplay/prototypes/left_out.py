@@ -47,7 +47,7 @@ class LeftOutProducts(NamedTuple):
 
 
 def left_out_products(
-    groups: LeftOutGroups, prototypes: Floats, inverse: RidgeInverse, freedom: float
+    groups: LeftOutGroups, prototypes: Floats, inverse: RidgeInverse, freedom: float, turned: Floats | None = None
 ) -> LeftOutProducts:
     """What products would be had each group not been learned, with the same ridge on the scatter.
 
@@ -56,10 +56,11 @@ def left_out_products(
         prototypes: means of the classes from their centre, K x D.
         inverse: of the covariance with its ridge.
         freedom: degrees of freedom of the covariance.
+        turned: prototypes times the inverse, where they are known already.
     """
     count, owners = len(prototypes), groups.owners
     own = np.arange(len(owners)), owners
-    turned = inverse.times(prototypes)
+    turned = inverse.times(prototypes) if turned is None else turned
     pulled, rows = inverse.times(groups.pulls), groups.added / np.sqrt(max(freedom, 1.0))
     bent = inverse.times(rows)
     with_pull = np.einsum("grd,gd->gr", bent, groups.pulls)
@@ -68,13 +69,13 @@ def left_out_products(
     pull_cross = groups.pulls @ turned.T
 
     # The centre moves by the K-th part of the pull, the class itself by all of it.
-    cross = groups.queries @ turned.T + (query_pull[:, :, None] + pull_cross[:, None]) / count
+    cross = _products(groups.queries, turned) + (query_pull[:, :, None] + pull_cross[:, None]) / count
     cross += (pull_square / count**2)[:, None, None]
     cross[own[0], :, owners] -= query_pull + (pull_square / count)[:, None]
     squares = np.einsum("kd,kd->k", turned, prototypes) + 2 * pull_cross / count + (pull_square / count**2)[:, None]
     squares[own] += pull_square * (1 - 2 / count) - 2 * pull_cross[own]
     lengths = inverse.lengths(groups.queries) + 2 * query_pull / count + (pull_square / count**2)[:, None]
-    along = rows @ turned.T + with_pull[:, :, None] / count
+    along = _products(rows, turned) + with_pull[:, :, None] / count
     along[own[0], :, owners] -= with_pull
     toward = np.einsum("gqd,grd->gqr", groups.queries, bent) + with_pull[:, None] / count
 
@@ -85,3 +86,8 @@ def left_out_products(
     lengths += np.einsum("gqr,gqr->gq", toward, np.linalg.solve(left, toward.swapaxes(1, 2)).swapaxes(1, 2))
     scale = np.maximum(freedom - groups.removed, 1.0) / max(freedom, 1.0)
     return LeftOutProducts(cross * scale[:, None, None], squares * scale[:, None], lengths * scale[:, None])
+
+
+def _products(groups: Floats, rows: Floats) -> Floats:
+    """Of all of G x Q x D with all of K x D, G x Q x K, as one product: one for each group reads all rows each time."""
+    return (groups.reshape(-1, groups.shape[2]) @ rows.T).reshape(*groups.shape[:2], len(rows))

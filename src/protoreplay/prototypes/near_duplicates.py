@@ -3,7 +3,7 @@
 import numpy as np
 import numpy.typing as npt
 
-from protoreplay.prototypes.sums import Keys, Rows
+from protoreplay.prototypes.sums import ClassSums, Keys, Labels, Rows
 
 NEAR = 0.12
 """Squared distance between features of unit length up to which two are almost the same. On mini-ImageNet's training
@@ -11,8 +11,6 @@ images, jittered crops of one photo lie nearer to another crop of it than this i
 class in fewer than 1 of 100."""
 ALIKE = 8
 """Bits of 64 by which two perceptual hashes may differ and still be of almost the same picture."""
-
-Labels = npt.NDArray[np.int64]
 
 
 def near_duplicate_groups(rows: Rows, looks: Keys, near: float | None = NEAR) -> Labels:
@@ -33,6 +31,14 @@ def near_duplicate_groups(rows: Rows, looks: Keys, near: float | None = NEAR) ->
         linked |= squares[:, None] + squares - 2 * x @ x.T <= near
     np.fill_diagonal(linked, True)  # whatever rounding says
     return _components(linked)
+
+
+def class_groups(member: ClassSums, near: float | None) -> Labels:
+    """The groups of the features of a class that are kept singly; found once for each class that does not change."""
+    known = member.groups_by_nearness
+    if near not in known:
+        known[near] = near_duplicate_groups(member.rows, member.looks, near)
+    return known[near]
 
 
 def _components(linked: npt.NDArray[np.bool_]) -> Labels:

@@ -61,9 +61,9 @@ class PrototypeHead:
         """Squared distances from the classes, N x K, less what few features add to them."""
         return lengths[:, None] - 2 * scores + np.float32(1 - self.calibration.shrink) * self.squares
 
-    def familiarity(self, distances: Singles, lengths: Singles) -> Singles:
+    def familiarity(self, scores: Singles, lengths: Singles) -> Singles:
         """N: minus the squared distance from the nearest class, plus the part of that from the centre forgiven."""
-        return BACKGROUND * lengths - distances.min(1)  # type: ignore[no-any-return]
+        return BACKGROUND * lengths - self.distances(scores, lengths).min(1)  # type: ignore[no-any-return]
 
     def probabilities(self, scores: Singles) -> Singles:
         """N x K, calibrated: of photos given 80 %, about 80 % are right."""
@@ -113,15 +113,11 @@ def head_of(
 ) -> PrototypeHead:
     """The head of classes, in their order, with everything that is chosen."""
     single = np.float32
-    centre = taught.centre.astype(single)
-    # From the very centre that features are taken from, so that the rounding of it does not matter.
-    prototypes = taught.prototypes + (taught.centre - centre)
-    inverse = taught.inverse(calibration.ridge, kind)
-    directions = inverse.times(prototypes)
-    squares = np.einsum("kd,kd->k", directions, prototypes) - calibration.noise / taught.effective_counts()
+    inverse, directions = taught.inverse(calibration.ridge, kind), taught.directions(calibration.ridge, kind)
+    squares = np.einsum("kd,kd->k", directions, taught.prototypes) - calibration.noise / taught.effective_counts
     return PrototypeHead(
         names,
-        centre,
+        taught.centre.astype(single),
         np.concatenate([directions, inverse.bend]).astype(single),
         squares.astype(single),
         inverse.flat.astype(single),

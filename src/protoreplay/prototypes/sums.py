@@ -17,6 +17,7 @@ from protoreplay.prototypes.threads import one_thread
 Floats = npt.NDArray[np.float64]
 Keys = npt.NDArray[np.uint64]
 Rows = npt.NDArray[np.floating]
+Labels = npt.NDArray[np.int64]
 
 SINGLES, RANK = 15, 15
 """Of more features than both together, the first number is kept singly, and the others as a Gaussian of as many
@@ -184,6 +185,11 @@ class ClassSums:
             return self
         first = (self.keys[:singles], self.looks[:singles], self.weights[:singles], self.rows[:singles])
         return ClassSums(*first, others)
+
+    @functools.cached_property
+    def groups_by_nearness(self) -> dict[float | None, Labels]:
+        """What `near_duplicates.class_groups` has found."""
+        return {}
 
     @functools.cached_property
     def count(self) -> float:

@@ -1,6 +1,8 @@
 """Learned classes, and every group of their features left out in turn."""
 
+import functools
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -8,13 +10,13 @@ import numpy.typing as npt
 
 from protoreplay.prototypes.covariance import CovarianceKind, RidgeInverse, SharedCovariance
 from protoreplay.prototypes.left_out import LeftOutGroups, left_out_products
-from protoreplay.prototypes.near_duplicates import Labels, near_duplicate_groups
-from protoreplay.prototypes.sums import ClassSums, Floats, Keys
+from protoreplay.prototypes.near_duplicates import class_groups
+from protoreplay.prototypes.sums import ClassSums, Floats, Keys, Labels
 
 BACKGROUND = 0.4
 """Share of the distance from the centre of all classes that an image is forgiven: what is odd in every respect is far
 from all classes, and no news; chosen on training images (docs/photos.md)."""
-MOST_ASKED, FEWEST_ASKED = 1000, 250
+MOST_ASKED, FEWEST_ASKED = 1000, 100
 """Features that are left out at most: fewer, the more classes they are compared with."""
 
 
@@ -95,6 +97,7 @@ class LeaveOutPlan(NamedTuple):
         inverse: RidgeInverse | Callable[[float], RidgeInverse],
         covariance_stays: bool = False,
         noise: float | None = None,
+        turned: Floats | None = None,
     ) -> LeftOutScores | None:
         """What is found; None where nothing can be left out.
 
@@ -104,6 +107,7 @@ class LeaveOutPlan(NamedTuple):
                 freedom of six are. With the latter it is the same.
             covariance_stays: features are not taken out of the covariance.
             noise: where it is known already.
+            turned: prototypes times the inverse, where they are known already.
         """
         if not self.batches:
             return None
@@ -112,7 +116,7 @@ class LeaveOutPlan(NamedTuple):
             kept = groups._replace(added=groups.added[:, :0], removed=0 * remaining) if covariance_stays else groups
             left = max(self.freedom - kept.removed.mean(), 1.0) / max(self.freedom, 1.0)
             own_inverse = inverse if isinstance(inverse, RidgeInverse) else inverse(left)
-            found = left_out_products(kept, self.prototypes, own_inverse, self.freedom)
+            found = left_out_products(kept, self.prototypes, own_inverse, self.freedom, turned)
             by_query = (np.repeat(one, votes.shape[1], 0) for one in (found.squares, groups.owners, remaining))
             cross = found.cross.reshape(-1, len(self.counts))
             parts.append((cross, found.lengths.ravel(), keys.ravel(), votes.ravel(), *by_query))
@@ -127,13 +131,14 @@ class LeaveOutPlan(NamedTuple):
         return LeftOutScores(cross, squares, lengths, owners, keys, votes, noise)
 
 
-class TaughtClasses(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class TaughtClasses:
     """Learned classes, K, and what they share.
 
     Attributes:
         members: the classes.
         groups: of each, the group of every feature that is kept singly.
-        centre: the mean of all means, D.
+        centre: the mean of all means, D, rounded to 32 bits, which answers are computed with.
         prototypes: the means from there, K x D.
         covariance: within classes.
     """
@@ -151,10 +156,10 @@ class TaughtClasses(NamedTuple):
         """Of classes; `near` as in `near_duplicate_groups`, and the covariance where it is known already."""
         means = np.stack([member.mean for member in members])
         shared = covariance or SharedCovariance.of_classes(members, means.shape[1])
-        centre = means.mean(0)
-        groups = [near_duplicate_groups(member.rows, member.looks, near) for member in members]
-        return cls(members, groups, centre, means - centre, shared)
+        centre = means.mean(0).astype(np.float32).astype(np.float64)
+        return cls(members, [class_groups(member, near) for member in members], centre, means - centre, shared)
 
+    @functools.cached_property
     def effective_counts(self) -> Floats:
         """How many features that differ each class has, K; those not kept singly differ in the same share."""
         pairs = zip(self.members, self.groups, strict=True)
@@ -165,16 +170,27 @@ class TaughtClasses(NamedTuple):
 
         The guess is that images of a class differ as much as classes do.
         """
-        guess = float(np.square(self.prototypes).mean()) or 1 / self.prototypes.shape[1]
-        return self.covariance.mean_eigenvalue() or guess
+        known = self.covariance.mean_eigenvalue()
+        return known or float(np.square(self.prototypes).mean()) or 1 / self.prototypes.shape[1]
 
     def inverse(self, ridge: float, kind: CovarianceKind = "full") -> RidgeInverse:
         """Of the covariance with so many mean eigenvalues added in every direction."""
         return self.covariance.inverse(ridge * self.level(), kind)
 
+    def directions(self, ridge: float, kind: CovarianceKind = "full") -> Floats:
+        """The prototypes times that inverse, K x D; the last ones are remembered."""
+        if (ridge, kind) not in self._last:
+            self._last.clear()
+            self._last[ridge, kind] = self.inverse(ridge, kind).times(self.prototypes)
+        return self._last[ridge, kind]
+
+    @functools.cached_property
+    def _last(self) -> dict[tuple[float, CovarianceKind], Floats]:
+        return {}
+
     def plan(self, keys: Keys | None = None) -> LeaveOutPlan:
         """Of all that can be left out, or of the groups that have any of `keys`."""
-        return self._plan([member.apart for member in self.members], self.prototypes, keys)
+        return self._plan(lambda owner: self.members[owner].apart, self.prototypes, keys)
 
     def plan_in_main_directions(self) -> tuple[LeaveOutPlan, Floats]:
         """The same in coordinates in which the covariance is diagonal, and its variances there.
@@ -197,17 +213,18 @@ class TaughtClasses(NamedTuple):
             row += member.scatter_size
             aparts.append(np.pad(place, wider))
         even = self.covariance.even / max(self.covariance.freedom, 1.0)
-        return self._plan(aparts, np.concatenate([inside, outside], 1)), np.pad(values, wider[1]) + even
+        return self._plan(aparts.__getitem__, np.concatenate([inside, outside], 1)), np.pad(values, wider[1]) + even
 
-    def _plan(self, aparts: Sequence[Floats], prototypes: Floats, keys: Keys | None = None) -> LeaveOutPlan:
-        counts = self.effective_counts()
+    def _plan(self, apart_of: Callable[[int], Floats], prototypes: Floats, keys: Keys | None = None) -> LeaveOutPlan:
+        """With the features of each class, from its mean."""
+        counts = self.effective_counts
         by_size: dict[int, list[_Group]] = {}
         for group in self._asked(counts, keys):
             by_size.setdefault(len(group.places), []).append(group)
         batches = []
         for _, some in sorted(by_size.items()):
             owners = np.array([group.owner for group in some])
-            apart = np.stack([aparts[group.owner][group.places] for group in some])
+            apart = np.stack([apart_of(group.owner)[group.places] for group in some])
             weights = np.stack([self.members[group.owner].weights[group.places] for group in some])
             totals = np.array([self.members[owner].count for owner in owners])
             shares = np.array([group.share for group in some])
@@ -223,9 +240,15 @@ class TaughtClasses(NamedTuple):
 
     def _asked(self, counts: Floats, keys: Keys | None) -> list[_Group]:
         """The groups that can be left out: of the lowest keys, in whatever order features came."""
-        most = max(FEWEST_ASKED, min(MOST_ASKED, 100 * MOST_ASKED // len(self.members)))
-        found = []
-        for owner, (member, labels) in enumerate(zip(self.members, self.groups, strict=True)):
+        most = max(FEWEST_ASKED, min(MOST_ASKED, 1000 * MOST_ASKED // len(self.members)))
+        found: list[tuple[int, _Group]] = []
+        # No group of a class has a lower key than the class.
+        for owner in sorted(range(len(self.members)), key=lambda owner: self.members[owner].keys[0]):
+            member, labels = self.members[owner], self.groups[owner]
+            if len(found) >= most and found[-1][0] < member.keys[0]:
+                found.sort(key=_by_key)
+                if found[most - 1][0] < member.keys[0]:
+                    break
             if member.others.weight and 2 * len(np.unique(labels)) <= len(labels):
                 continue  # what is almost the same is also among the others, and cannot be taken out of them
             votes = _votes(member, labels)
@@ -239,9 +262,13 @@ class TaughtClasses(NamedTuple):
                 )
                 if share < 1 - 1e-9 and remaining > 1e-9 and member.weights[places].all():
                     found.append((int(member.keys[places[0]]), _Group(owner, places, votes[places], share, remaining)))
-        found.sort(key=lambda pair: (pair[0], pair[1].owner))
+        found.sort(key=_by_key)
         sizes = np.cumsum([len(group.places) for _, group in found]) if found else np.zeros(0)
         return [group for (_, group), size in zip(found, sizes, strict=True) if size <= most]
+
+
+def _by_key(found: tuple[int, _Group]) -> tuple[int, int]:
+    return found[0], found[1].owner
 
 
 def _votes(member: ClassSums, labels: Labels) -> Floats:
