@@ -1,6 +1,9 @@
 """Record a folder of finished runs under results/: the table, every count it comes from, and the commands that made it.
 
 python tools/record.py RUNS results/NAME "protoreplay bench ..." ["another command into the same folder"]
+python tools/record.py --onto RUNS results/NAME "protoreplay bench ..."
+
+With --onto, the methods of these runs take the place of those recorded there, and the others stay as they are.
 """
 
 import csv
@@ -8,18 +11,29 @@ import io
 import json
 import os
 import platform
+import statistics
 import sys
 from pathlib import Path
 
+from recorded import recorded_groups
+
 from protoreplay.analysis.results import collect
 from protoreplay.core.files import write_whole
+from protoreplay.metrics.accuracy import average_accuracy
 from protoreplay.report import formats, method_tables
 
 
-def record(runs: Path, target: Path, commands: str) -> None:
+def record(runs: Path, target: Path, commands: str, onto: bool = False) -> None:
     groups, unfinished = collect(runs)
     if unfinished:
         sys.exit(f"{unfinished} runs are unfinished")
+    versions = ", ".join(f"{name} {value}" for name, value in groups[0].results[0].config.versions.items())
+    if onto:
+        before = (target / "README.md").read_text().split("```")[1].strip("\n")
+        commands = f"{before}\n{commands}"
+        new = {group.label for group in groups}
+        groups = [*groups, *(group for group in recorded_groups(target) if group.label not in new)]
+        groups.sort(key=lambda group: -statistics.fmean(average_accuracy(result.counts) for result in group.results))
     made = method_tables.results_table(groups)
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
@@ -27,7 +41,6 @@ def record(runs: Path, target: Path, commands: str) -> None:
     for group in groups:
         for result in group.results:
             writer.writerows([group.label, result.config.seed, *count] for count in result.counts)
-    versions = ", ".join(f"{name} {value}" for name, value in groups[0].results[0].config.versions.items())
     machine = f"{os.cpu_count()} cores ({platform.machine()}), {versions}"
     head = f"# {target.name}\n\n```\n{commands}\n```\n\n{machine}. Each run on one thread."
     page = f"{head}\n\n{formats.table_as_markdown(made)}\n"
@@ -41,4 +54,5 @@ def record(runs: Path, target: Path, commands: str) -> None:
 
 
 if __name__ == "__main__":
-    record(Path(sys.argv[1]), Path(sys.argv[2]), "\n".join(sys.argv[3:]))
+    words = [word for word in sys.argv[1:] if word != "--onto"]
+    record(Path(words[0]), Path(words[1]), "\n".join(words[2:]), onto="--onto" in sys.argv)

@@ -1,4 +1,5 @@
 import json
+import shutil
 
 import record
 
@@ -13,3 +14,15 @@ def test_a_folder_of_runs_is_recorded(runs, tmp_path):
     assert counts[0] == "method,seed,trained,tested,n,correct"
     assert counts[1:4] == ["good,0,1,1,100,80", "good,0,2,1,100,70", "good,0,2,2,100,70"]
     assert "| method | seeds |" in (tmp_path / "results/small/README.md").read_text()
+
+
+def test_runs_of_one_method_take_its_place_and_the_others_stay(runs, tmp_path):
+    target = tmp_path / "results/small"
+    record.record(runs, target, "protoreplay bench ...")
+    before = (target / "counts.csv").read_text().splitlines()
+    for folder in runs.iterdir():
+        if json.loads((folder / "config.json").read_text())["method"]["name"] != "good":
+            shutil.rmtree(folder)
+    record.record(runs, target, "protoreplay bench --methods good", onto=True)
+    assert sorted((target / "counts.csv").read_text().splitlines()) == sorted(before)
+    assert "bench ...\nprotoreplay bench --methods good\n```" in (target / "README.md").read_text()

@@ -52,12 +52,9 @@ def test_without_near_every_feature_is_by_itself():
     assert near_duplicate_groups(member.rows, member.looks, NEAR).tolist() == [0, 0, 0]
 
 
-@settings(max_examples=30, deadline=None)
-@given(st.permutations(range(14)), st.sampled_from([0.01, 0.1, 0.3]))
-def test_the_order_does_not_matter_and_neighbours_search_finds_the_same(order, near):
-    random = np.random.default_rng(3)
-    rows = rooted(np.repeat(random.normal(size=(5, 4)), 3, 0)[:14] + 0.1 * random.normal(size=(14, 4)))
-    expected, todo = {}, set(range(14))
+def linked(rows, near):
+    """By search from neighbour to neighbour."""
+    expected, todo = {}, set(range(len(rows)))
     while todo:
         group = [todo.pop()]
         for one in group:  # grows while it is gone through
@@ -65,6 +62,17 @@ def test_the_order_does_not_matter_and_neighbours_search_finds_the_same(order, n
             group += close
             todo -= set(close)
         expected |= dict.fromkeys(group, frozenset(group))
+    return expected
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.permutations(range(14)), st.sampled_from([0.01, 0.1, 0.3]))
+def test_the_order_does_not_matter_and_neighbours_search_finds_the_same(order, near):
+    random = np.random.default_rng(3)
+    rows = rooted(np.repeat(random.normal(size=(5, 4)), 3, 0)[:14] + 0.1 * random.normal(size=(14, 4)))
+    expected = linked(rows, near)
+    if 2 * len(set(expected.values())) <= 14:  # most are almost the same: those that are nearly so count too
+        expected = linked(rows, 2 * near)
     found = near_duplicate_groups(rows[list(order)], np.zeros(14, np.uint64), near)
     for place, one in enumerate(order):
         assert {order[at] for at in np.flatnonzero(found == found[place])} == expected[one]

@@ -114,8 +114,8 @@ def _refusals(model: PhotoModel) -> str:
         return "never says 'I do not know'"
     if not calibration.can_refuse:
         return (
-            "never says 'I do not know' yet: that takes classes with at least two photos that differ, "
-            f"{FEWEST_GROUPS} such photos in all (there are {calibration.groups})"
+            "never says 'I do not know' yet: that takes two photos that differ of at least half of the classes, "
+            f"and {FEWEST_GROUPS} such photos in all"
         )
     low, high = calibration.refusal_range(model.unknown)
     said = (

@@ -75,6 +75,14 @@ def usual_ridge(features: float) -> float:
 
 def calibrate(taught: TaughtClasses, kind: CovarianceKind = "full", usual: float | None = None) -> HeadCalibration:
     """Everything that is chosen from what was learned; `usual` is the ridge to start from if not `usual_ridge`."""
+    found = _calibrated(taught, kind, usual)
+    # A few classes that can be judged say nothing of many that cannot.
+    judged = (taught.effective_counts > 2 - 1e-9).mean()
+    return found if judged >= 0.5 else found._replace(groups=0)
+
+
+def _calibrated(taught: TaughtClasses, kind: CovarianceKind = "full", usual: float | None = None) -> HeadCalibration:
+    """The same from whatever can be left out."""
     covariance, classes = taught.covariance, len(taught.members)
     usual = usual_ridge(covariance.freedom + classes) if usual is None else usual
     directions = min(len(covariance.rows) or covariance.width, covariance.width)

@@ -25,12 +25,17 @@ def near_duplicate_groups(rows: Rows, looks: Keys, near: float | None = NEAR) ->
         return np.arange(len(rows))
     different = np.bitwise_count(looks[:, None] ^ looks)
     linked = (different <= ALIKE) & (looks != 0) & (looks != 0)[:, None]
-    if near is not None:
-        x = rows.astype(np.float64)
-        squares = np.square(x).sum(1)
-        linked |= squares[:, None] + squares - 2 * x @ x.T <= near
     np.fill_diagonal(linked, True)  # whatever rounding says
-    return _components(linked)
+    if near is None:
+        return _components(linked)
+    x = rows.astype(np.float64)
+    squares = np.square(x).sum(1)
+    distances = squares[:, None] + squares - 2 * x @ x.T
+    found = _components(linked | (distances <= near))
+    if 2 * len(np.unique(found)) > len(found):
+        return found
+    # Where most are almost the same, those that are nearly so are of the same pictures too.
+    return _components(linked | (distances <= 2 * near))
 
 
 def class_groups(member: ClassSums, near: float | None) -> Labels:
