@@ -20,9 +20,7 @@ def test_runs_of_one_method_take_its_place_and_the_others_stay(runs, tmp_path):
     target = tmp_path / "results/small"
     record.record(runs, target, "protoreplay bench ...")
     before = (target / "counts.csv").read_text().splitlines()
-    for folder in runs.iterdir():
-        if json.loads((folder / "config.json").read_text())["method"]["name"] != "good":
-            shutil.rmtree(folder)
+    shutil.rmtree(runs / "bad")
     record.record(runs, target, "protoreplay bench --methods good", onto=True)
     assert sorted((target / "counts.csv").read_text().splitlines()) == sorted(before)
     assert "bench ...\nprotoreplay bench --methods good\n```" in (target / "README.md").read_text()
