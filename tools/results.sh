@@ -65,6 +65,8 @@ protoreplay data get cifar10
 protoreplay data get mnist
 recorded split-cifar10 protoreplay bench split-cifar10 --methods "$methods" --seeds "$seeds" "${short[@]}"
 recorded split-cifar10-tuned protoreplay bench split-cifar10 --methods "$tuned" --seeds "$seeds" "${short[@]}"
+recorded split-cifar10-100-labels \
+    protoreplay bench split-cifar10 --methods vpr --seeds "$((2 * seeds))" --set first_classes=10
 recorded split-cifar10-random-order \
     protoreplay bench split-cifar10 --methods vpr --seeds "$seeds" --set class_order=random "${short[@]}"
 recorded ablations protoreplay ablate split-cifar10 --seeds "$seeds" "${ablated[@]}"
