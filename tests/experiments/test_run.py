@@ -5,6 +5,7 @@ import time
 from pathlib import Path
 
 import pytest
+import threadpoolctl
 import torch
 
 from protoreplay import make_method, make_stream
@@ -29,6 +30,18 @@ def small(seed=0, method="vpr-paper", **settings):
 
 def files(path):
     return {name: (path / name).read_bytes() for name in ("counts.csv", "shots.json", "config.json")}
+
+
+def test_numpy_too_computes_on_one_thread(tmp_path):
+    seen = []
+
+    class Threads(RunProgress):
+        def task(self, position, accuracy, seconds):
+            seen.extend(pool["num_threads"] for pool in threadpoolctl.threadpool_info() if pool["user_api"] == "blas")
+
+    with threadpoolctl.threadpool_limits(2, user_api="blas"):
+        execute(resolve("split-digits", "vpr", 0, {"tasks": 1}), tmp_path, Threads())
+    assert set(seen) == {1}
 
 
 def test_a_run_is_the_library_loop_written_down(tmp_path):

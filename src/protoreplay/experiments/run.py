@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import threadpoolctl
 import torch
 from torch import Tensor
 
@@ -174,6 +175,7 @@ def one_thread() -> Iterator[None]:
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        yield
+        with threadpoolctl.threadpool_limits(1, user_api="blas"):  # NumPy's
+            yield
     finally:
         torch.set_num_threads(threads)
