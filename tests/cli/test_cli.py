@@ -29,7 +29,10 @@ def program(*words, **options):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["run", "split-digits", "--set", "ridge=-1"], "vpr: ridge=-1: input should be greater than 0"),
+        (
+            ["run", "split-digits", "--set", "ridge=-1"],
+            "vpr: ridge=-1: input should be greater than or equal to 0.0001",
+        ),
         (["run", "split-digits", "--set", "ridge=warm"], "vpr: ridge=warm: input should be a valid number"),
         (["run", "split-digits", "--set", "ridge=nan"], "vpr: ridge=nan: input should be"),
         (

@@ -24,10 +24,10 @@ def test_the_graph_is_the_network(name):
     (features,) = session.run(None, {"pixels": pixels})
     assert features.shape == (2, 2280)
     assert torch.allclose(plain, folded, atol=1e-6)
-    assert np.abs(features - plain.numpy()).max() < 1e-6
+    assert np.abs(features - plain.numpy()).max() < 5e-6
     assert plain.min() >= 0
     assert torch.allclose(plain[:, :1280].sum(1), torch.ones(2), atol=1e-5)
-    assert torch.allclose(plain[:, 1280:].sum(1), torch.full((2,), 0.1), atol=1e-5)
+    assert torch.allclose(plain[:, 1280:].sum(1), torch.full((2,), efficientnet.SHARE), atol=1e-5)
 
 
 def test_it_sees_what_is_on_a_photo():

@@ -71,7 +71,7 @@ def interrupt(process, how):
         wait_until_gone(children)
         assert process.returncode == 130
         assert err.splitlines()[-1] == "protoreplay: interrupted; the same command continues"
-        assert "Traceback" not in err
+        assert "Traceback" not in err, err
 
 
 def test_interrupted_at_random_moments_the_table_is_the_same_and_nothing_is_done_twice(

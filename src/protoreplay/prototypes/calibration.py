@@ -12,7 +12,7 @@ import numpy.typing as npt
 from protoreplay.prototypes.covariance import CovarianceKind, RidgeInverse
 from protoreplay.prototypes.sums import Floats
 from protoreplay.prototypes.taught import LeftOutScores, TaughtClasses
-from protoreplay.prototypes.threads import one_thread
+from protoreplay.prototypes.threads import one_blas_thread
 
 SHRINK, SHRINKS = 0.5, (0.3, 0.5, 0.7, 1.0)
 """The usual one, and what is tried. These and the numbers below were chosen on training images of other
@@ -93,11 +93,11 @@ def _calibrated(taught: TaughtClasses, kind: CovarianceKind = "full", usual: flo
         turned = taught.directions(usual, kind) if one else None
         left_out = taught.plan().carried_out(with_ridges, covariance_stays=kind != "full", turned=turned)
         return _calibration(left_out, usual, (SHRINK,))[1] if left_out else _guess(taught, usual, inverse)
-    with one_thread():
-        return _chosen(taught, usual)
+    with one_blas_thread():
+        return _with_best_ridge(taught, usual)
 
 
-def _chosen(taught: TaughtClasses, usual: float) -> HeadCalibration:
+def _with_best_ridge(taught: TaughtClasses, usual: float) -> HeadCalibration:
     """With the ridge and the shrink under which what is left out is the likeliest."""
     plan, variances = taught.plan_in_main_directions()
     found = []

@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from protoreplay.prototypes.sums import ClassSums, Floats
-from protoreplay.prototypes.threads import one_thread
+from protoreplay.prototypes.threads import one_blas_thread
 
 CovarianceKind = Literal["full", "diagonal", "identity"]
 
@@ -133,10 +133,10 @@ class SharedCovariance:
         """Without `even`, which is like a ridge."""
         freedom = max(self.freedom, 1.0)
         if self.dense.size:
-            with one_thread():
+            with one_blas_thread():
                 values, vectors = np.linalg.eigh(self.dense / freedom)
             return Spectrum(np.maximum(values, 0), vectors.T, np.zeros((0, len(values))))
-        with one_thread():
+        with one_blas_thread():
             values, vectors = np.linalg.eigh(self.rows @ self.rows.T / freedom)
         kept = values > 1e-10 * max(values[-1], 1e-12) if len(values) else np.zeros(0, bool)
         values, vectors = values[kept], vectors[:, kept]

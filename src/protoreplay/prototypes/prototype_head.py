@@ -18,7 +18,7 @@ from protoreplay.prototypes.covariance import CovarianceKind, SharedCovariance
 from protoreplay.prototypes.near_duplicates import NEAR
 from protoreplay.prototypes.sums import ClassSums
 from protoreplay.prototypes.taught import BACKGROUND, TaughtClasses
-from protoreplay.prototypes.threads import one_thread
+from protoreplay.prototypes.threads import one_blas_thread
 
 Singles = npt.NDArray[np.float32]
 
@@ -49,7 +49,7 @@ class PrototypeHead:
         """For features N x D: scores of the classes, N x K, and squared distances from the centre, N."""
         seen = (features - self.centre).astype(np.float32)
         classes = len(self.names)
-        with one_thread() if classes > 256 else contextlib.nullcontext():
+        with one_blas_thread() if classes > 256 else contextlib.nullcontext():
             products = seen @ self.matrix.T
         bent = products[:, classes:]
         lengths = np.square(seen) @ self.flat + self.sign * np.einsum("nr,nr->n", bent, bent)

@@ -12,7 +12,7 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 
-from protoreplay.prototypes.threads import one_thread
+from protoreplay.prototypes.threads import one_blas_thread
 
 Floats = npt.NDArray[np.float64]
 Keys = npt.NDArray[np.uint64]
@@ -96,7 +96,7 @@ def main_rows(rows: Floats, rank: int) -> tuple[Floats, float]:
     """At most `rank` rows with the main part of the products of `rows`, N x D, and the trace of what is left out."""
     if len(rows) <= rank:
         return rows, 0.0
-    with one_thread():
+    with one_blas_thread():
         if len(rows) <= rows.shape[1]:
             values, vectors = np.linalg.eigh(rows @ rows.T)
             every = vectors.T @ rows

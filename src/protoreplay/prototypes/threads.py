@@ -6,7 +6,7 @@ import functools
 import threadpoolctl
 
 
-def one_thread() -> contextlib.AbstractContextManager[object]:
+def one_blas_thread() -> contextlib.AbstractContextManager[object]:
     """Within it, NumPy's linear algebra uses one thread.
 
     While other threads embed photos, those of a small decomposition would wait for each other: eigenvalues of 500 x 500
