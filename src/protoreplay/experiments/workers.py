@@ -127,8 +127,8 @@ def _serve(pipe: "Connection[Any, Any]", code: ForeignCode, log: str | None) -> 
     while True:
         try:
             order: _WorkerOrder = pipe.recv()
-        except EOFError:
-            return
+        except (EOFError, OSError):
+            return  # nobody is there any more; the connection is reset where they had not read all that was sent
 
         def spec(order: _WorkerOrder = order) -> RunSpec:
             install(code)
