@@ -85,7 +85,7 @@ def test_it_is_linear_discriminant_analysis_as_others_wrote_it():
 def gain_of_training(shrink=1.0):
     """By how much a head trained on samples of the prototypes fits them better than the closed form: twice, in nats."""
     method = taught([toy_task(1, (0, 1), shots=10), toy_task(2, (2, 3), shots=10)], latent=6, ridge=20.0, shrink=shrink)
-    covariance, means = method.prototypes.covariance(), method.prototypes.mean.double().numpy()
+    covariance, means = method.prototypes.covariance, method.prototypes.mean.double().numpy()
     spread = covariance.dense / covariance.freedom + 20 * covariance.mean_eigenvalue() * np.eye(6)
     random = np.random.default_rng(0)
     x = np.concatenate([random.multivariate_normal(mean, spread, 100_000) for mean in means])
@@ -138,7 +138,7 @@ def test_few_images_tell_little_of_how_images_differ_and_views_what_views_do():
             for view, of_image, centre in zip(of_view, views.mean(0), centres, strict=True):
                 expected += (view - of_image).outer(view - of_image)
                 expected += 10 / (10 + 30) * (centre - mean).outer(centre - mean)
-    covariance = method.prototypes.covariance()
+    covariance = method.prototypes.covariance
     assert covariance.freedom == 80
     np.testing.assert_allclose(covariance.dense, expected, rtol=1e-4, atol=1e-5)
 
@@ -148,7 +148,7 @@ def test_the_temperature_is_told_by_images_left_out_with_all_their_views():
     random = method.generator("learn", 1)
     method.body.fit(TASKS[0].images, random)
     pairs = [images_and_views(method, TASKS[0], label, random) for label in (0, 1)]
-    covariance = method.prototypes.covariance()
+    covariance = method.prototypes.covariance
     level = covariance.mean_eigenvalue() * np.eye(12)
     losses = np.zeros(len(TEMPERATURES))
     for label in (0, 1):

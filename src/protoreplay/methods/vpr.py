@@ -115,7 +115,7 @@ class VPR(Method[VPRConfig]):
             within = torch.cat([(views - views.mean(0)).flatten(0, 1), math.sqrt(weight) * apart])
             self.prototypes = self.prototypes.plus(means, count, label, 0).plus_scatter(within)
             taught.append(TaughtImages.of(label, views, apart, weight))
-        covariance = self.prototypes.covariance()
+        covariance = self.prototypes.covariance
         inverse = covariance.inverse(self._ridge(covariance), KINDS[self.config.weighting])
         losses = left_out_losses(taught, self.prototypes.of(0), inverse, self.config.shrink)
         if losses is not None:
@@ -152,12 +152,12 @@ class VPR(Method[VPRConfig]):
 
     def _answers(self, x: Tensor) -> Tensor:
         """Classes, int64, N, by the first domain's prototypes."""
-        classify = self._domain_classifier(0, self.prototypes.covariance())
+        classify = self._domain_classifier(0, self.prototypes.covariance)
         return torch.tensor(self.classes, device=self.device)[classify(x).argmax(1)]
 
     def _classifier(self) -> BatchClassifier:
         """In the domain of the nearest class mean, the likeliest prototype."""
-        covariance = self.prototypes.covariance()
+        covariance = self.prototypes.covariance
         return self.domains.classifier(self.prototypes, lambda home: self._domain_classifier(home, covariance))
 
     def _domain_classifier(self, home: int, covariance: SharedCovariance) -> BatchClassifier:
@@ -176,7 +176,7 @@ class VPR(Method[VPRConfig]):
 
     def latent(self) -> LatentSpace:
         """Where the covariance with its ridge is the identity; the prototypes of the first domain, variances common."""
-        first, covariance = self.prototypes.of(0), self.prototypes.covariance()
+        first, covariance = self.prototypes.of(0), self.prototypes.covariance
         whitening = symmetric_whitening(covariance, self._ridge(covariance), KINDS[self.config.weighting])
         scatter = whitening @ covariance.dense @ whitening
         matrix = torch.from_numpy(whitening).to(first.mean)

@@ -23,7 +23,7 @@ from protoreplay.methods.base import (
 )
 from protoreplay.methods.batches import episodes, steps_per_task
 from protoreplay.methods.fused_replay import FusedReplay, MomentEncoding, OutputEncoding
-from protoreplay.methods.optimizers import adam, descend
+from protoreplay.methods.optimizers import OptimizerName, descend, optimizer_of
 from protoreplay.methods.past_task import PastTask, past_tasks
 from protoreplay.methods.replay_memory import ReplayMemory, quota
 from protoreplay.prototypes.distances import (
@@ -46,8 +46,10 @@ from protoreplay.streams.stream import Task
 class VPRPaperConfig(MemorySettings):
     """Settings of the paper's form; "paper" names where a default comes from, "ours" what the paper leaves open."""
 
-    lr: float = Field(1e-3, gt=0)
-    """Adam's learning rate (published for split-cifar10: 1e-3); its moments start anew with each task (ours)."""
+    optimizer: OptimizerName = "sgd"
+    """Stochastic gradient descent without momentum (paper), or Adam, whose moments start anew with each task."""
+    lr: float = Field(1e-2, gt=0)
+    """Learning rate (the paper does not say)."""
     dim: int = Field(500, ge=1)
     """Latent dimension (paper, CIFAR-10: 500)."""
     samples: int = Field(50, ge=1)
@@ -112,7 +114,8 @@ class VPRPaper(Method[VPRPaperConfig]):
             random: for all draws.
             on_step: told of every step on new images.
         """
-        optimizer = adam(self.network.head if self._is_trunk_frozen() else self.network, self.config.lr)
+        trained = self.network.head if self._is_trunk_frozen() else self.network
+        optimizer = optimizer_of(self.config.optimizer, trained, self.config.lr)
         past = self._past_tasks()
         fused = self._fused_replay(past) if self.config.fused and past else None
         steps = steps_per_task(len(groups), self.config)

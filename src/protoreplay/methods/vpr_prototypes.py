@@ -1,5 +1,6 @@
 """The prototypes of `vpr`: means of features, domain by domain, and what the classes of the first one share."""
 
+import functools
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -90,6 +91,7 @@ class VPRPrototypes:
         rows = self.domains == domain
         return DomainPrototypes(self.mean[rows], self.count[rows], self.classes[rows])
 
+    @functools.cached_property
     def covariance(self) -> SharedCovariance:
         """What the classes of the first domain share."""
         scatter, width = self.scatter.double(), self.mean.shape[1]
@@ -106,7 +108,7 @@ class VPRPrototypes:
         first = self.of(0)
         classes, means = first.class_means()
         between = (first.mean - means[torch.searchsorted(classes, first.classes)]).square()
-        within = torch.from_numpy(self.covariance().diagonal()).to(first.mean)
+        within = torch.from_numpy(self.covariance.diagonal()).to(first.mean)
         return within + (between * first.count[:, None]).sum(0) / first.count.sum()
 
 

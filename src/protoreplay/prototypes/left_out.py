@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from protoreplay.prototypes.covariance import RidgeInverse
-from protoreplay.prototypes.sums import Floats
+from protoreplay.prototypes.sums import Floats, Rows
 
 
 class LeftOutGroups(NamedTuple):
@@ -47,7 +47,7 @@ class LeftOutProducts(NamedTuple):
 
 
 def left_out_products(
-    groups: LeftOutGroups, prototypes: Floats, inverse: RidgeInverse, freedom: float, turned: Floats | None = None
+    groups: LeftOutGroups, prototypes: Floats, inverse: RidgeInverse, freedom: float, turned: Rows | None = None
 ) -> LeftOutProducts:
     """What products would be had each group not been learned, with the same ridge on the scatter.
 
@@ -66,7 +66,7 @@ def left_out_products(
     with_pull = np.einsum("grd,gd->gr", bent, groups.pulls)
     pull_square = np.einsum("gd,gd->g", pulled, groups.pulls)
     query_pull = np.einsum("gqd,gd->gq", groups.queries, pulled)
-    pull_cross = groups.pulls @ turned.T
+    pull_cross = _products(groups.pulls[:, None], turned)[:, 0]
 
     # The centre moves by the K-th part of the pull, the class itself by all of it.
     cross = _products(groups.queries, turned) + (query_pull[:, :, None] + pull_cross[:, None]) / count
@@ -88,6 +88,7 @@ def left_out_products(
     return LeftOutProducts(cross * scale[:, None, None], squares * scale[:, None], lengths * scale[:, None])
 
 
-def _products(groups: Floats, rows: Floats) -> Floats:
+def _products(groups: Floats, rows: Rows) -> Rows:
     """Of all of G x Q x D with all of K x D, G x Q x K, as one product: one for each group reads all rows each time."""
-    return (groups.reshape(-1, groups.shape[2]) @ rows.T).reshape(*groups.shape[:2], len(rows))
+    every = groups.reshape(-1, groups.shape[2]).astype(rows.dtype, copy=False)
+    return (every @ rows.T).reshape(*groups.shape[:2], len(rows))

@@ -118,7 +118,7 @@ def head_of(
     return PrototypeHead(
         names,
         taught.centre.astype(single),
-        np.concatenate([directions, inverse.bend]).astype(single),
+        np.concatenate([directions.astype(single, copy=False), inverse.bend.astype(single)]),
         squares.astype(single),
         inverse.flat.astype(single),
         inverse.sign,

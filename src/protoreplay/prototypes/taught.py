@@ -11,7 +11,7 @@ import numpy.typing as npt
 from protoreplay.prototypes.covariance import CovarianceKind, RidgeInverse, SharedCovariance
 from protoreplay.prototypes.left_out import LeftOutGroups, left_out_products
 from protoreplay.prototypes.near_duplicates import class_groups
-from protoreplay.prototypes.sums import ClassSums, Floats, Keys, Labels
+from protoreplay.prototypes.sums import ClassSums, Floats, Keys, Labels, Rows
 
 BACKGROUND = 0.4
 """Share of the distance from the centre of all classes that an image is forgiven: what is odd in every respect is far
@@ -97,7 +97,7 @@ class LeaveOutPlan(NamedTuple):
         inverse: RidgeInverse | Callable[[float], RidgeInverse],
         covariance_stays: bool = False,
         noise: float | None = None,
-        turned: Floats | None = None,
+        turned: Rows | None = None,
     ) -> LeftOutScores | None:
         """What is found; None where nothing can be left out.
 
@@ -157,13 +157,14 @@ class TaughtClasses:
         means = np.stack([member.mean for member in members])
         shared = covariance or SharedCovariance.of_classes(members, means.shape[1])
         centre = means.mean(0).astype(np.float32).astype(np.float64)
-        return cls(members, [class_groups(member, near) for member in members], centre, means - centre, shared)
+        means -= centre
+        return cls(members, [class_groups(member, near) for member in members], centre, means, shared)
 
     @functools.cached_property
     def effective_counts(self) -> Floats:
         """How many features that differ each class has, K; those not kept singly differ in the same share."""
         pairs = zip(self.members, self.groups, strict=True)
-        return np.array([m.count * _votes(m, labels).sum() / m.weights.sum() for m, labels in pairs])
+        return np.array([_differing(member, labels) for member, labels in pairs])
 
     def level(self) -> float:
         """What a ridge of 1 adds: the mean eigenvalue of the covariance, or a guess where nothing has varied yet.
@@ -177,7 +178,7 @@ class TaughtClasses:
         """Of the covariance with so many mean eigenvalues added in every direction."""
         return self.covariance.inverse(ridge * self.level(), kind)
 
-    def directions(self, ridge: float, kind: CovarianceKind = "full") -> Floats:
+    def directions(self, ridge: float, kind: CovarianceKind = "full") -> Rows:
         """The prototypes times that inverse, K x D; the last ones are remembered."""
         if (ridge, kind) not in self._last:
             self._last.clear()
@@ -185,7 +186,7 @@ class TaughtClasses:
         return self._last[ridge, kind]
 
     @functools.cached_property
-    def _last(self) -> dict[tuple[float, CovarianceKind], Floats]:
+    def _last(self) -> dict[tuple[float, CovarianceKind], Rows]:
         return {}
 
     def plan(self, keys: Keys | None = None) -> LeaveOutPlan:
@@ -269,6 +270,13 @@ class TaughtClasses:
 
 def _by_key(found: tuple[int, _Group]) -> tuple[int, int]:
     return found[0], found[1].owner
+
+
+def _differing(member: ClassSums, labels: Labels) -> float:
+    """The weight of the features of a class, but groups count as one of their features."""
+    if labels.sum() == len(labels) * (len(labels) - 1) // 2:  # no label is above its place, so each is at its own
+        return member.count
+    return float(member.count * _votes(member, labels).sum() / member.weights.sum())
 
 
 def _votes(member: ClassSums, labels: Labels) -> Floats:
