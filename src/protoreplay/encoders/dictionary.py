@@ -23,13 +23,13 @@ def _written_if_changed(default: float, **limits: Any) -> Any:
 class DictionarySettings(Settings):
     """Settings of a patch dictionary; all of them ours, chosen on validation streams."""
 
-    filters: int = Field(240, ge=1)
+    filters: int = Field(160, ge=1)
     """Filters of the dictionary."""
-    patch: int = Field(8, ge=2)
+    patch: int = Field(6, ge=2)
     """Side of the dictionary's patches."""
     mirror: bool = True
     """Whether the dictionary gives an image and its mirror image the same features."""
-    latent: int = Field(1000, ge=1)
+    latent: int = Field(850, ge=1)
     """Latent dimension: width of the features, and of what stands on them."""
     patch_count: int = _written_if_changed(20_000, ge=1)
     """Patches of the images, at most, that filters are made of."""
@@ -44,7 +44,7 @@ class DictionarySettings(Settings):
     """What a filter's answer must exceed, on either side, to count."""
     grid: int = _written_if_changed(3, ge=1)
     """Answers are averaged over `grid` x `grid` fields of the image."""
-    field_width: int = Field(160, ge=1)
+    field_width: int = Field(140, ge=1)
     """Directions of the answers, at most, that are kept of each field."""
     copies: int = _written_if_changed(1_000, ge=1)
     """Turned and zoomed copies of the images in which the directions that are kept vary most."""

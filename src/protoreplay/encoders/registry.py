@@ -50,6 +50,9 @@ ENCODERS: Registry[EncoderEntry] = Registry(
         "lenet": EncoderEntry("trained", "the paper's network for CIFAR-10", f"{_TRUNKS}:lenet"),
         "mlp-1000": EncoderEntry("trained", "the paper's network for permuted MNIST", f"{_TRUNKS}:mlp_1000"),
         "conv5": EncoderEntry("trained", "the paper's network for mini-ImageNet", f"{_TRUNKS}:conv5"),
+        "lenet-bn": EncoderEntry("trained", "lenet with batch normalisation", f"{_TRUNKS}:lenet_bn"),
+        "mlp-1000-bn": EncoderEntry("trained", "mlp-1000 with batch normalisation", f"{_TRUNKS}:mlp_1000_bn"),
+        "conv5-bn": EncoderEntry("trained", "conv5 with batch normalisation", f"{_TRUNKS}:conv5_bn"),
         "dictionary": EncoderEntry(
             "fitted", "patch dictionary of the first task's images", "protoreplay.encoders.dictionary:PatchDictionary"
         ),

@@ -88,3 +88,30 @@ def conv5(shape: ImageShape) -> nn.Sequential:
         layers += [nn.MaxPool2d(2), nn.ReLU()] if number < 4 else [nn.ReLU()]
         channels = filters
     return nn.Sequential(*layers, nn.Flatten(), nn.Linear(channels * (height // 16) * (width // 16), 500), nn.ReLU())
+
+
+def with_batch_norm(trunk: nn.Sequential) -> nn.Sequential:
+    """The same layers, with the outputs of each convolution and linear layer normalised over the batch."""
+    layers: list[nn.Module] = []
+    for layer in trunk:
+        layers.append(layer)
+        if isinstance(layer, nn.Conv2d):
+            layers.append(nn.BatchNorm2d(layer.out_channels))
+        elif isinstance(layer, nn.Linear):
+            layers.append(nn.BatchNorm1d(layer.out_features))
+    return nn.Sequential(*layers)
+
+
+def lenet_bn(shape: ImageShape) -> nn.Sequential:
+    """`lenet` with batch normalisation, as in the released code of the paper."""
+    return with_batch_norm(lenet(shape))
+
+
+def mlp_1000_bn(shape: ImageShape) -> nn.Sequential:
+    """`mlp_1000` with batch normalisation, as in the released code of the paper."""
+    return with_batch_norm(mlp_1000(shape))
+
+
+def conv5_bn(shape: ImageShape) -> nn.Sequential:
+    """`conv5` with batch normalisation, as in the released code of the paper."""
+    return with_batch_norm(conv5(shape))

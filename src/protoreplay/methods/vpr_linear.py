@@ -51,6 +51,8 @@ class VPRLinearConfig(DictionarySettings, AugmentationSettings):
     """Views are shifted by up to this many pixels in each direction; what comes in is the reflected border."""
     augment_colour: float = Field(0.8, ge=0, le=1)
     """Brightness, contrast and, of colour images, saturation of views change by a factor of up to 1 +- this."""
+    augment_hue: float = Field(0.6, ge=0, le=math.pi)
+    """Colours of views are turned around grey by up to this angle, in radians."""
     augment_erase: float = Field(0.2, ge=0, le=1)
     """Side of a grey square that hides a random part of each view, as a share of the image's side."""
     steps: int = Field(100, ge=0)

@@ -3,7 +3,7 @@
 `VPRPaper._learn` is the paper's Algorithm 1. What `fused` does instead of its inner loop is in `fused_replay.py`.
 """
 
-from typing import Literal
+from typing import Annotated, Literal
 
 import torch
 from pydantic import Field
@@ -49,23 +49,29 @@ class VPRPaperConfig(MemorySettings):
     optimizer: OptimizerName = "sgd"
     """Stochastic gradient descent without momentum (paper), or Adam, whose moments start anew with each task."""
     lr: float = Field(1e-2, gt=0)
-    """Learning rate (the paper does not say)."""
+    """Learning rate; the paper does not say, so it is chosen on validation streams."""
+    first_epochs: Annotated[int, Field(ge=0)] | Literal["epochs"] = "epochs"
+    """Passes over the images of the first task (released code: 100); as many as in every other task if not given."""
     dim: int = Field(500, ge=1)
     """Latent dimension (paper, CIFAR-10: 500)."""
     samples: int = Field(50, ge=1)
     """Z, samples drawn from every image and every prototype (paper: 50)."""
-    expectation: Literal["sampled", "closed-form"] = "sampled"
-    """Distances between Z samples (paper), or their expected square in closed form."""
+    expectation: Literal["sampled", "averaged", "closed-form"] = "sampled"
+    """Distances between Z samples (paper); from Z samples of an image to the average of those of a prototype (released
+    code); or the expected square in closed form."""
     tau: float = Field(1.0, gt=0)
-    """Temperature that divides distances (ours)."""
+    """Temperature that divides distances; the paper chooses it on validation sets and does not say which."""
     distance: Literal["norm", "squared"] = "norm"
-    """Euclidean norm (paper) or its square."""
+    """Euclidean norm (paper) or its square (released code, with `tau=2`)."""
     weighted: bool = True
     """Replay weighs each dimension by `exp(-0.5 * logvar)` of the stored prototype (paper)."""
     replay_order: Literal["forward", "backward", "latest-only"] = "forward"
     """The order in which the stored prototype sets of past tasks are met (paper: forward)."""
     replay_every: int = Field(1, ge=1)
-    """Replay after every k-th step on new images (paper: 1)."""
+    """Replay after every k-th step on new images (paper: 1; released code: 2)."""
+    new_loss: Literal["new images", "stored images too"] = "new images"
+    """What is classified in a step on new images: those alone (paper), or the images of the memory too (released
+    code)."""
     fused: bool = False
     """One optimiser step on the mean of all past tasks' replay losses, instead of one step each (paper). Samples of an
     image, and the noise of a class's prototypes, may then be shared by several past tasks, and noise comes in pairs of
@@ -118,8 +124,11 @@ class VPRPaper(Method[VPRPaperConfig]):
         optimizer = optimizer_of(self.config.optimizer, trained, self.config.lr)
         past = self._past_tasks()
         fused = self._fused_replay(past) if self.config.fused and past else None
-        steps = steps_per_task(len(groups), self.config)
-        for step, (support, query) in enumerate(episodes(groups, self.config, random), start=1):
+        plan = self.config
+        if not self.prototypes and self.config.first_epochs != "epochs":
+            plan = self.config.model_copy(update={"epochs": self.config.first_epochs})
+        steps = steps_per_task(len(groups), plan)
+        for step, (support, query) in enumerate(episodes(groups, plan, random), start=1):
             loss = descend(optimizer, self._new_image_loss(images, groups, support, query, random))
             if step % self.config.replay_every == 0:
                 if fused is not None:
@@ -136,13 +145,17 @@ class VPRPaper(Method[VPRPaperConfig]):
         self, images: Tensor, groups: Tensor, support: Tensor, query: Tensor, random: torch.Generator
     ) -> Tensor:
         """Query images among the prototypes of the support images and the old ones of the task before."""
-        batch = augment(images[torch.cat([support, query])], self.config, random)
-        mean, logvar = self.network.gaussian(batch)
-        cut = len(support)
-        new = group_means(Gaussian(mean[:cut], logvar[:cut]), groups[support].to(self.device), int(groups.max()) + 1)
+        batch, targets = images[torch.cat([support, query])], groups[query].to(self.device)
+        count, cut = int(groups.max()) + 1, len(support)
+        if self.config.new_loss == "stored images too" and len(self.memory):
+            batch = torch.cat([batch, self.memory.images.to(self.device)])
+            rows = self.prototypes[-1].index(self.memory.tasks, self.memory.classes)
+            targets = torch.cat([targets, count + rows.to(self.device)])
+        mean, logvar = self.network.gaussian(augment(batch, self.config, random))
+        new = group_means(Gaussian(mean[:cut], logvar[:cut]), groups[support].to(self.device), count)
         old = [self.prototypes[-1].gaussian] if self.prototypes else []
         squared = self._squared(Gaussian(mean[cut:], logvar[cut:]), [new, *old], random)
-        return self._cross_entropy(squared, groups[query].to(self.device))
+        return self._cross_entropy(squared, targets)
 
     def _replay_loss(self, past: PastTask, random: torch.Generator) -> Tensor:
         """The memory's images known after a past task among the prototypes stored then."""
@@ -174,7 +187,7 @@ class VPRPaper(Method[VPRPaperConfig]):
         if self.config.expectation == "closed-form":
             return expected_squared_distances(images, stored, weight, self._centre())[None]
         xs = images.sample(self._noise(len(images.mean), random))
-        noise = self._noise(len(stored.mean) if noise_rows is None else int(noise_rows.max()) + 1, random)
+        noise = self._prototype_noise(len(stored.mean) if noise_rows is None else int(noise_rows.max()) + 1, random)
         return sampled_squared_distances(xs, stored, noise, weight, noise_rows)
 
     def _centre(self) -> Tensor:
@@ -182,7 +195,7 @@ class VPRPaper(Method[VPRPaperConfig]):
         return self.prototypes[-1].gaussian.mean.mean(0)
 
     def _fused_replay(self, past: list[PastTask]) -> FusedReplay:
-        sampled = self.config.expectation == "sampled"
+        sampled = self.config.expectation != "closed-form"
         linear = self.config.recall == "both" and not sampled
         encoding = MomentEncoding(self._centre()) if linear else OutputEncoding(self._replay_distances)
         return FusedReplay(past, encoding, self._scores, self.config.samples if sampled else 1)
@@ -198,12 +211,18 @@ class VPRPaper(Method[VPRPaperConfig]):
         if self.config.expectation == "closed-form":
             return torch.cat([expected_squared_distances(x, y) for y in sets], -1)[None]
         xs = x.sample(self._noise(len(x.mean), random))
-        return torch.cat([sampled_squared_distances(xs, y, self._noise(len(y.mean), random)) for y in sets], -1)
+        noises = [self._prototype_noise(len(y.mean), random) for y in sets]
+        return torch.cat([sampled_squared_distances(xs, *one) for one in zip(sets, noises, strict=True)], -1)
 
     def _noise(self, rows: int, random: torch.Generator) -> Tensor:
         """Of Z samples, Z x rows x D; where replay is fused, in pairs: drawing it takes longer than what it is for."""
         draw = antithetic_noise if self.config.fused else independent_noise
         return draw(self.config.samples, rows, self.config.dim, random).to(self.device)
+
+    def _prototype_noise(self, rows: int, random: torch.Generator) -> Tensor:
+        """That of Z samples of prototypes, Z x rows x D; where these are averaged, of their average, Z times."""
+        noise = self._noise(rows, random)
+        return noise.mean(0).repeat(len(noise), 1, 1) if self.config.expectation == "averaged" else noise
 
     def _scores(self, squared: Tensor) -> Tensor:
         return (squared.sqrt() if self.config.distance == "norm" else squared) * (-1 / self.config.tau)
@@ -252,8 +271,8 @@ class VPRPaper(Method[VPRPaperConfig]):
         bank, classes = self.prototypes[-1], torch.tensor(self.classes, device=self.device)
         owners = bank.classes.to(self.device)
         random = self.generator("predict")
-        sampled = self.config.prediction == "samples" and self.config.expectation == "sampled"
-        prototypes = bank.gaussian.sample(self._noise(len(bank), random)) if sampled else bank.gaussian.mean
+        sampled = self.config.prediction == "samples" and self.config.expectation != "closed-form"
+        prototypes = bank.gaussian.sample(self._prototype_noise(len(bank), random)) if sampled else bank.gaussian.mean
         noise = self._noise(1, random)[:, 0] if sampled else None
 
         def read(images: Tensor) -> Tensor:
