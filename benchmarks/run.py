@@ -4,8 +4,13 @@ Wall time is from the start of the process to its end, tests of all images of al
 tasks included; CPU time is what it would take on a machine that does nothing else.
 
     python benchmarks/run.py [CASE ...]
+    python benchmarks/run.py forward [METHOD ...]
+
+The second form compares the CPU time of a run with that of the bare forward pass of its own network over the very
+batches that the run sends through it, in training and in tests.
 """
 
+import collections
 import json
 import os
 import resource
@@ -15,6 +20,12 @@ import tempfile
 import time
 from pathlib import Path
 from typing import Any
+
+import torch
+
+from protoreplay.encoders.network import Network
+from protoreplay.experiments.run import EmbeddedTestSets, evaluate
+from protoreplay.experiments.spec import resolve_grid
 
 CASES = {
     "vpr-paper, fused": ("vpr-paper", "fused=true"),
@@ -39,7 +50,49 @@ def run(method: str, *settings: str) -> tuple[float, float, list[dict[str, Any]]
         return wall, used, [json.loads(line) for line in log.read_text().splitlines()]
 
 
+@torch.no_grad()
+def forward_seconds(network: Network, shape: tuple[int, ...], batches: collections.Counter[int]) -> float:
+    """CPU seconds of the forward pass over so many batches of each size: a few of each are timed."""
+    total = 0.0
+    for size, count in batches.items():
+        images, rounds = torch.randint(0, 256, (size, *shape), dtype=torch.uint8), min(count, max(3, 1000 // size))
+        network(images)
+        started = time.process_time()
+        for _ in range(rounds):
+            network(images)
+        total += (time.process_time() - started) / rounds * count
+    return total
+
+
+def against_forward(name: str) -> None:
+    """One run in this process, on one thread, and the forward pass over its own images."""
+    torch.set_num_threads(1)
+    (spec,) = resolve_grid("split-cifar10", [name], [0], {})
+    stream = spec.stream()
+    method, tests = spec.build(stream), EmbeddedTestSets(stream)
+    batches: collections.Counter[int] = collections.Counter()
+
+    def see(module: torch.nn.Module, arguments: Any) -> None:
+        if isinstance(module, Network):
+            batches[len(arguments[0])] += 1
+
+    started = time.process_time()
+    with torch.nn.modules.module.register_module_forward_pre_hook(see):
+        for position in range(1, len(stream) + 1):
+            method.learn(stream.task(position))
+            evaluate(method, stream, position, tests)
+    used = time.process_time() - started
+    bare = forward_seconds(method.network, stream.image_shape, batches)
+    images = sum(size * count for size, count in batches.items())
+    ratio = f"{used / bare:.1f} times the {bare:.1f} s of a forward pass"
+    print(f"{name}: {used:.1f} s of CPU, {ratio} over its {images:,} images")
+
+
 def main() -> None:
+    if sys.argv[1:2] == ["forward"]:
+        for name in sys.argv[2:] or ["vpr-paper"]:
+            against_forward(name)
+        return
     cases = sys.argv[1:] or list(CASES)
     for case in cases:
         if case not in CASES:

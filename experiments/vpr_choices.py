@@ -1,6 +1,6 @@
 """What choices inside vpr are worth, on validation streams of split-cifar10: prints the table of docs/vpr-choices.md.
 
-python experiments/vpr_choices.py [SEEDS [WORD]]   (PROTOREPLAY_DATA has cifar10; five minutes a seed on one thread)
+python experiments/vpr_choices.py [SEEDS [WORD]]   (PROTOREPLAY_DATA has cifar10; two minutes a seed on one thread)
 
 With a word, only the choices whose names have it.
 """
@@ -18,21 +18,21 @@ ASKED = 100
 
 CHOICES: dict[str, list[tuple[str, dict[str, Any]]]] = {
     "Body": [
-        ("patches of 6", {"patch": 6}),
-        ("patches of 10", {"patch": 10}),
+        ("patches of 5", {"patch": 5}),
+        ("patches of 8", {"patch": 8}),
+        ("patches of 8, 240 filters, latent 1000", {"patch": 8, "filters": 240, "field_width": 160, "latent": 1000}),
         ("100 filters", {"filters": 100}),
-        ("400 filters", {"filters": 400}),
+        ("300 filters", {"filters": 300}),
         ("filters that are random patches, no k-means", {"rounds": 0}),
         ("threshold 0", {"threshold": 0.0}),
         ("threshold 0.5", {"threshold": 0.5}),
         ("threshold 1.25", {"threshold": 1.25}),
-        ("threshold 0.5, 240 filters", {"filters": 240, "threshold": 0.5}),
-        ("threshold 0.7, 240 filters", {"filters": 240, "threshold": 0.7}),
         ("2 x 2 fields", {"grid": 2, "field_width": 240}),
         ("4 x 4 fields", {"grid": 4, "field_width": 80}),
         ("60 directions in a field", {"field_width": 60}),
         ("features not mirrored", {"mirror": False}),
         ("features not mirrored, every second view is", {"mirror": False, "augment_flip": True}),
+        ("latent 1200", {"latent": 1200}),
         ("latent 400", {"latent": 400}),
         ("latent 200", {"latent": 200}),
     ],
@@ -45,7 +45,8 @@ CHOICES: dict[str, list[tuple[str, dict[str, Any]]]] = {
         ("views: shift 2", {"augment_shift": 2}),
         ("views: nothing hidden", {"augment_erase": 0.0}),
         ("images and views weighed alike", {"few": 0.0}),
-        ("few 100", {"few": 100.0}),
+        ("few 30", {"few": 30.0}),
+        ("few 300", {"few": 300.0}),
         ("not shrunk", {"shrink": 1.0}),
         ("shrink 0.5", {"shrink": 0.5}),
         ("ridge 0.35", {"ridge": 0.35}),
