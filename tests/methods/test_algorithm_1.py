@@ -12,7 +12,7 @@ from protoreplay.methods.base import MethodContext
 from protoreplay.methods.vpr_paper import VPRPaper, VPRPaperConfig
 from tests.conftest import toy_task
 
-Z, DIM, EPOCHS, BUDGET, SEED = 3, 4, 3, 12, 7
+Z, DIM, EPOCHS, BUDGET, TAU, SEED = 3, 4, 3, 12, 1.5, 7
 TASKS = ((0, 1), (2,), (3,), (4,))
 
 
@@ -163,7 +163,7 @@ def drawn(mean, logvar, noise):
 
 
 def norm(vector):
-    return (vector**2).sum().sqrt()
+    return (vector**2).sum().sqrt() / TAU
 
 
 def cross_entropy(distances, own):
@@ -185,7 +185,7 @@ def determined(network):
 @pytest.mark.parametrize(("name", "optimizer", "lr"), [("sgd", SGD, 0.02), ("adam", Adam, 1e-3)])
 @pytest.mark.usefixtures("doubles")
 def test_four_tasks_leave_what_the_loops_of_algorithm_1_leave(name, optimizer, lr, encoder):
-    settings = {"encoder": encoder, "dim": DIM, "samples": Z, "epochs": EPOCHS, "budget": BUDGET}
+    settings = {"encoder": encoder, "dim": DIM, "samples": Z, "epochs": EPOCHS, "budget": BUDGET, "tau": TAU}
     config = VPRPaperConfig(**settings, optimizer=name, lr=lr)
     ours = VPRPaper(config, MethodContext((1, 8, 8), 10, SEED))
     literal = Algorithm1(copy.deepcopy(ours.network), optimizer, lr)

@@ -10,7 +10,7 @@ from protoreplay.methods.vpr_paper import VPRPaper, VPRPaperConfig
 from protoreplay.prototypes.gaussians import Gaussian
 from tests.conftest import toy_task
 
-QUICK = {"encoder": "conv-small", "epochs": 2, "dim": 5, "samples": 3, "budget": 8}
+QUICK = {"encoder": "conv-small", "epochs": 2, "dim": 5, "samples": 3, "budget": 8, "tau": 1.0}
 
 
 def vpr(**settings):
