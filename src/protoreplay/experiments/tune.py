@@ -130,7 +130,7 @@ def tune(
     if "tasks" in plan.overrides:
         raise UserError(f"tasks={plan.overrides['tasks']} cannot be set: give --tasks {plan.overrides['tasks']}")
     tried = plan.grid()
-    plan = replace(plan, tasks=_tasks(plan))
+    plan = replace(plan, tasks=_number_of_tasks(plan))
     trials, failures = _run_trials(plan, {}, tried, root, progress, engine)
     if trials[0].accuracy is None:
         raise RunsFailedError(failures)
@@ -141,7 +141,7 @@ def tune(
     return TuningResult(plan, _best_first(trials), tried)
 
 
-def _tasks(plan: TuningPlan) -> int:
+def _number_of_tasks(plan: TuningPlan) -> int:
     if plan.tasks is not None:
         return plan.tasks
     seed = first_seeds(1, "validation")[0]
@@ -169,14 +169,14 @@ def _run_trials(
     trials = []
     for values in itertools.product(*grid.values()):
         candidate = {**settings, **dict(zip(grid, values, strict=True))}
-        own = [run_path(root, spec) for spec in specs if _has(spec, candidate)]
+        own = [run_path(root, spec) for spec in specs if _has_settings(spec, candidate)]
         wrong = [errors[path] for path in own if path in errors]
         accuracy = None if wrong else statistics.mean(average_accuracy(RunFolder(path).counts()) for path in own)
         trials.append(Trial(candidate, accuracy, *wrong[:1]))
     return _best_first(trials), failures
 
 
-def _has(spec: RunSpec, settings: Mapping[str, Any]) -> bool:
+def _has_settings(spec: RunSpec, settings: Mapping[str, Any]) -> bool:
     return all(getattr(spec.method_settings, key) == value for key, value in settings.items())
 
 
