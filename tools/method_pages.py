@@ -43,11 +43,15 @@ def tuned(name: str) -> list[str]:
     lines = []
     for entry in presets.preset_entries():
         if entry.method == name and isinstance(entry.source, presets.TuningRecord):
-            chosen = ", ".join(f"`{key}={value:g}`" for key, value in entry.settings.items())
-            how, reached = entry.source.command, entry.source.validation_avg
-            where = f"`{name}@{entry.preset}` on `{entry.protocol}`"
-            lines += ["", f"{where}: {chosen} (`{how}`, on validation images avg {reached:.1f} %)."]
+            chosen = ", ".join(f"`{key}={_short(value)}`" for key, value in entry.settings.items())
+            source, where = entry.source, f"`{name}@{entry.preset}` on `{entry.protocol}`"
+            reached = f"on validation images of {source.tasks} tasks avg {source.validation_avg:.1f} %"
+            lines += ["", f"{where}: {chosen} ({reached}), by", "", "```text", source.command, "```"]
     return lines
+
+
+def _short(value: Any) -> str:
+    return f"{value:g}" if type(value) is float else str(value)
 
 
 def numbers(names: list[str]) -> list[str]:

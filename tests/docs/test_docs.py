@@ -34,6 +34,7 @@ def small(words):
         words = [*words, "--set", f"tasks={1 if 'photos' in text else 2}"]
         words += ["--set", "epochs=1"] if kind in ("ablate", "ladder") or "sgd" in text else []
         words += ["--set", "steps=2"] if kind == "ladder" else []
+    words += ["--tasks", "1"] if kind == "tune" else []
     if kind in ("bench", "ablate", "ladder"):
         words += ["--seeds", "2" if "--keep-prototypes" in words else "1", "--jobs", "1"]
     return words

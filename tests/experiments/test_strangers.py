@@ -12,7 +12,7 @@ from protoreplay.core.errors import UserError
 from protoreplay.experiments.grid import RunsFailedError, execute_grid
 from protoreplay.experiments.run_folder import find_run_folders
 from protoreplay.experiments.spec import resolve, resolve_grid
-from protoreplay.experiments.tune import tune
+from protoreplay.experiments.tune import TuningPlan, tune
 from protoreplay.experiments.workers import in_workers
 from tests.experiments.grids import results
 
@@ -180,8 +180,8 @@ def test_its_settings_are_set_varied_and_tuned(tmp_path):
     specs = resolve_grid("split:mine.py:stripes", ["mine.py:Tempered"], [0], given, vary={"rate": ["0.1", "0.2"]})
     assert [spec.method_settings.rate for spec in specs] == [0.1, 0.2]
     assert specs[0].variant == "Tempered,encoder=mine.py_SmallResNet,epochs=1,rate=0.1,shots=4"
-    trials = tune("split:mine.py:stripes", "mine.py:Tempered", 1, tmp_path, given)
-    assert {trial.settings["rate"] for trial in trials} == {0.01, 0.1}
+    found = tune(TuningPlan("split:mine.py:stripes", "mine.py:Tempered", 1, None, given), tmp_path)
+    assert {trial.settings["rate"] for trial in found.trials} == {0.01, 0.1}
     with pytest.raises(UserError, match=r"mine\.py:Tempered: rate=-1: input should be greater than 0"):
         resolve("split:mine.py:stripes", "mine.py:Tempered", 0, {"rate": "-1"})
 

@@ -15,12 +15,23 @@ def test_every_stored_preset_is_valid(entry):
     own = [protocol for protocol in PROTOCOLS.values() if entry.is_for(entry.method, entry.preset, protocol)]
     assert own
     for protocol in own:
-        config = configure(f"{entry.method}@{entry.preset}", protocol, {})
+        named = entry.method if entry.preset == "ours" else f"{entry.method}@{entry.preset}"
+        config = configure(named, protocol, {})
         assert config.model_dump().items() >= entry.settings.items()
     assert isinstance(entry.source, TuningRecord) == (entry.preset == "tuned")
     if isinstance(entry.source, TuningRecord):
         assert entry.source.command.startswith(f"protoreplay tune {entry.protocol} --method {entry.method}")
-        assert all(value in entry.source.tried[key] for key, value in entry.settings.items())
+        words = entry.source.command.split()
+        assert words[words.index("--tasks") + 1] == str(entry.source.tasks)
+        assert words[words.index("--seeds") + 1] == str(entry.source.seeds)
+        for key, value in entry.settings.items():
+            assert value in [*entry.source.tried.get(key, []), entry.source.fixed.get(key)]
+
+
+def test_only_what_was_published_is_called_so():
+    """The paper's own method and those it was not compared with have no published settings."""
+    called = {entry.method for entry in presets.preset_entries() if entry.preset == "published"}
+    assert called == {"sgd", "l2", "ewc", "online-ewc", "si", "mas"}
 
 
 def entry(**fields):

@@ -22,6 +22,10 @@ Overrides = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="A setting of the protocol or the method; may be given often."),
 ]
+Vary = Annotated[
+    list[str] | None,
+    typer.Option("--vary", metavar="KEY=A,B", help="A setting with each of several values; may be given often."),
+]
 EvalOn = Annotated[
     str,
     typer.Option(
@@ -57,12 +61,13 @@ def parse_pairs(overrides: list[str] | None, option: str = "--set", form: str = 
     return parsed
 
 
-def split_values(key: str, text: str) -> list[str]:
-    """`a,b` as a list."""
-    values = text.split(",")
-    if not all(values):
-        raise UserError(f"--vary {key}={text}: write KEY=A,B")
-    return values
+def parse_varied(vary: list[str] | None) -> dict[str, list[str]]:
+    """`["tau=1,2", ...]` as a mapping to lists."""
+    varied = {key: text.split(",") for key, text in parse_pairs(vary, "--vary", "KEY=A,B").items()}
+    for key, values in varied.items():
+        if not all(values):
+            raise UserError(f"--vary {key}={','.join(values)}: write KEY=A,B")
+    return varied
 
 
 def pick_engine(

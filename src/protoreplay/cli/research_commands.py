@@ -19,14 +19,16 @@ from protoreplay.cli.options import (
     OneMethod,
     Overrides,
     ProtocolName,
+    Vary,
     method_names,
     parse_pairs,
+    parse_varied,
     pick_engine,
     pick_evaluation,
     pick_log,
-    split_values,
 )
 from protoreplay.cli.printing import end_with_failures, print_columns, print_table
+from protoreplay.core.errors import print_to_stderr
 
 research_app = typer.Typer()
 
@@ -67,10 +69,7 @@ def bench_command(
     methods: MethodNames = "all",
     seeds: Annotated[int, typer.Option(min=1, help="Number of seeds, from 0; on validation images from 1000.")] = 3,
     overrides: Overrides = None,
-    vary: Annotated[
-        list[str] | None,
-        typer.Option(metavar="KEY=A,B", help="A setting with each of several values; may be given often."),
-    ] = None,
+    vary: Vary = None,
     evaluation: EvalOn = "test",
     device: Device = "cpu",
     jobs: Jobs = 1,
@@ -89,7 +88,7 @@ def bench_command(
     from protoreplay.experiments.spec import first_seeds, resolve_grid
 
     chosen = pick_evaluation(evaluation)
-    varied = {key: split_values(key, value) for key, value in parse_pairs(vary, "--vary", "KEY=A,B").items()}
+    varied = parse_varied(vary)
     names, numbers = method_names(methods), first_seeds(seeds, chosen)
     specs = resolve_grid(protocol, names, numbers, parse_pairs(overrides), chosen, varied, device, keep_prototypes)
     does = pick_engine(engine, jobs, device, address, cpus_per_run, gpus_per_run)
@@ -117,26 +116,37 @@ def tune_command(
     protocol: ProtocolName,
     method: OneMethod,
     seeds: Annotated[int, typer.Option(min=1, help="Number of validation streams, from seed 1000.")] = 3,
+    tasks: Annotated[
+        int | None, typer.Option(min=1, help="Tasks of each stream.", show_default="all, at most 10")
+    ] = None,
     overrides: Overrides = None,
+    vary: Vary = None,
     store: Annotated[Path | None, typer.Option(help="Add what is found to this JSON file of tuned settings.")] = None,
     jobs: Jobs = 1,
     out: Annotated[Path | None, typer.Option(help="Folder of the trials.", show_default="runs/tune/PROTOCOL")] = None,
 ) -> None:
-    """Choose a method's settings on validation images from the training data of the first two tasks."""
+    """Choose a method's settings, and whether it augments images, on validation images from the training data."""
     from protoreplay.experiments.grid import RunsFailedError
     from protoreplay.experiments.grid_queue import default_runs_folder
     from protoreplay.experiments.run_progress import for_this_terminal
-    from protoreplay.experiments.tune import add_to, tune
+    from protoreplay.experiments.tune import TuningPlan, add_to, tune
 
-    settings = parse_pairs(overrides)
-    root = out or default_runs_folder(protocol, "tune")
+    plan = TuningPlan(protocol, method, seeds, tasks, parse_pairs(overrides), parse_varied(vary))
     try:
         with for_this_terminal() as board:
-            trials = tune(protocol, method, seeds, root, settings, board, pick_engine("local", jobs))
+            found = tune(plan, out or default_runs_folder(protocol, "tune"), board, pick_engine("local", jobs))
     except RunsFailedError as error:
         end_with_failures(error)
-    words = [" ".join(f"{key}={value}" for key, value in trial.settings.items()) for trial in trials]
-    scores = [f"{100 * trial.accuracy:.1f}" for trial in trials]
-    print_columns([("validation avg %", "settings"), *zip(scores, words, strict=True)])
+    rows = [("validation avg %", "settings")]
+    for trial in found.trials:
+        words = " ".join(f"{key}={value}" for key, value in trial.settings.items())
+        rows.append(
+            ("failed", f"{words}  ({trial.error})")
+            if trial.accuracy is None
+            else (f"{100 * trial.accuracy:.1f}", words)
+        )
+    print_columns(rows)
+    for sentence in found.edges():
+        print_to_stderr(f"protoreplay: {sentence}")
     if store:
-        add_to(store, protocol, method, trials, seeds, settings)
+        add_to(store, found)

@@ -25,6 +25,9 @@ BatchClassifier = Callable[[Tensor], Tensor]
 
 PREDICT_BATCH = 256
 
+ADAM_RATES = (1e-5, 1e-4, 1e-3, 1e-2)
+"""The learning rates that are tried when the settings of a method that trains with Adam are tuned."""
+
 
 @dataclass(frozen=True)
 class MethodContext:
@@ -76,9 +79,9 @@ class EncoderSettings(AugmentationSettings):
     encoder: EncoderName = "conv-small"
     """The network's trunk; the protocol prescribes it, so that all methods share it."""
     epochs: int = Field(50, ge=0)
-    """Passes over the images of a task (published: 50)."""
+    """Passes over the images of a task (the baselines' script: 50)."""
     batch_size: int = Field(128, ge=2)
-    """Images per step at most (published: 128)."""
+    """Images per step at most (the baselines' script: 128)."""
     # Written down only where it is not the default: a run of before there was a choice is still the same run.
     max_steps: Annotated[int, Field(ge=1)] | Literal["all"] = Field("all", exclude_if=lambda wanted: wanted == "all")
     """Steps per task at most: a task of many images is then not trained on for all its `epochs` (ours)."""
@@ -88,14 +91,14 @@ class AdamSettings(EncoderSettings):
     """Settings of methods that train with Adam."""
 
     lr: float = Field(1e-3, gt=0)
-    """Adam's learning rate (published for split-cifar10: 1e-3)."""
+    """Adam's learning rate (the baselines' script on split-cifar10: 1e-3)."""
 
 
 class MemorySettings(AdamSettings):
     """Settings of methods that keep images."""
 
     budget: int = Field(10, ge=0)
-    """Images that are kept (published for split-cifar10: 10)."""
+    """Images that are kept (the paper keeps 10 on CIFAR-10)."""
     budget_per: BudgetPer = "run"
     """Whether the budget is shared by all classes or granted to each class of each task."""
 

@@ -15,8 +15,9 @@ from protoreplay.streams.stream import Task
 class FisherSettings(PenaltySettings):
     """How Fisher information is estimated."""
 
-    fisher_labels: FisherLabels = "true"
-    """Whose log-probability: the label's, the most probable's, a drawn one's, or the expectation over all (ours)."""
+    fisher_labels: FisherLabels = "predicted"
+    """Whose log-probability: the label's, the most probable's (as in the code that published strengths are quoted from,
+    Hsu et al. 2018), a drawn one's, or the expectation over all."""
     fisher_images: Annotated[int, Field(ge=1)] | Literal["all"] = "all"
     """Images of the task that it is averaged over, drawn at random where there are more (ours)."""
 
@@ -28,7 +29,7 @@ class EWCConfig(FisherSettings):
     """Settings of EWC."""
 
     strength: float = Field(600.0, ge=0)
-    """The penalty is `strength / 2 * sum over past tasks and weights of fisher * (weight - weight after the task) ** 2`
+    """The penalty is `strength * sum over past tasks and weights of fisher * (weight - weight after the task) ** 2`
     (published for split-cifar10: 600)."""
 
 

@@ -1,6 +1,7 @@
 """iCaRL: exemplars chosen by herding, distillation, and the nearest mean of exemplars."""
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
 
 import torch
 from pydantic import Field
@@ -9,7 +10,7 @@ from torch.nn import functional
 
 from protoreplay.core.progress import StepCallback
 from protoreplay.encoders.network import Network
-from protoreplay.methods.base import PREDICT_BATCH, BatchClassifier, MemorySettings, MethodContext
+from protoreplay.methods.base import ADAM_RATES, PREDICT_BATCH, BatchClassifier, MemorySettings, MethodContext
 from protoreplay.methods.distillation import soft_cross_entropy
 from protoreplay.methods.linear import AdamMethod, Loss
 from protoreplay.methods.replay_memory import ReplayMemory, quota
@@ -21,11 +22,17 @@ from protoreplay.streams.stream import Task
 class ICaRLConfig(MemorySettings):
     """Settings of iCaRL."""
 
+    lr: float = Field(1e-3, gt=0)
+    """Adam's learning rate (ours: as the other baselines' on split-cifar10; Rebuffi et al. 2017 train with SGD)."""
+    budget: int = Field(10, ge=0)
+    """Exemplars that are kept (published for split-cifar10: 10)."""
+
     distillation: Literal["bce", "kl", "mse"] = "bce"
     """How old classes are kept to the old network: by binary cross-entropy of each output, which also learns the new
     ones (Rebuffi et al. 2017), or, beside cross-entropy among all classes, by softened probabilities or by scores."""
     temperature: float = Field(2.0, gt=0)
-    """Softens probabilities in `kl` distillation (Li and Hoiem 2016: 2)."""
+    """Softens probabilities in `kl` distillation (Li and Hoiem 2016: 2), which is multiplied by its square (Hinton et
+    al. 2015)."""
 
 
 class ICaRL(AdamMethod[ICaRLConfig]):
@@ -37,6 +44,7 @@ class ICaRL(AdamMethod[ICaRLConfig]):
 
     Config = ICaRLConfig
     summary = "iCaRL: herded exemplars, distillation, nearest mean of exemplars"
+    search: ClassVar[Mapping[str, tuple[Any, ...]]] = {"lr": ADAM_RATES, "distillation": ("bce", "kl", "mse")}
 
     def __init__(self, config: ICaRLConfig, context: MethodContext) -> None:
         super().__init__(config, context)
@@ -70,7 +78,8 @@ class ICaRL(AdamMethod[ICaRLConfig]):
             if not old:
                 return total
             if self.config.distillation == "kl":
-                return total + soft_cross_entropy(scores[:, old], before, self.config.temperature)
+                softness = self.config.temperature
+                return total + softness**2 * soft_cross_entropy(scores[:, old], before, softness)
             return total + functional.mse_loss(scores[:, old], before)
 
         return loss

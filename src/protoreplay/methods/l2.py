@@ -12,7 +12,7 @@ class L2Config(PenaltySettings):
     """Settings of L2."""
 
     strength: float = Field(100.0, ge=0)
-    """The penalty is `strength / 2 * sum of (weight - old weight) ** 2` (published for split-cifar10: 100)."""
+    """The penalty is `strength * sum of (weight - old weight) ** 2` (published for split-cifar10: 100)."""
 
 
 class L2(Regulariser[L2Config]):

@@ -1,11 +1,14 @@
 """Learning without Forgetting: on the new images, keep to what the network said of them before."""
 
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
 import torch
 from pydantic import Field
 from torch import Tensor
 
 from protoreplay.core.progress import StepCallback
-from protoreplay.methods.base import AdamSettings
+from protoreplay.methods.base import ADAM_RATES, AdamSettings
 from protoreplay.methods.distillation import soft_cross_entropy
 from protoreplay.methods.linear import AdamMethod
 from protoreplay.streams.stream import Task
@@ -15,11 +18,19 @@ class LwFConfig(AdamSettings):
     """Settings of LwF."""
 
     lr: float = Field(1e-3, gt=0)
-    """Adam's learning rate (ours: as the other methods')."""
+    """Adam's learning rate (ours: as the baselines' on split-cifar10)."""
     strength: float = Field(1.0, ge=0)
     """Weight of the distillation beside the cross-entropy (Li and Hoiem 2016: 1)."""
     temperature: float = Field(2.0, gt=0)
     """Softens both networks' probabilities (Li and Hoiem 2016: 2)."""
+    scale_by_temperature: bool = False
+    """Multiply the distillation by `temperature ** 2`, so that its gradient does not shrink as the temperature grows
+    (Hinton et al. 2015; Li and Hoiem 2016 do not)."""
+
+    @property
+    def factor(self) -> float:
+        """What the distillation is multiplied by."""
+        return self.strength * (self.temperature**2 if self.scale_by_temperature else 1.0)
 
 
 class LwF(AdamMethod[LwFConfig]):
@@ -30,6 +41,7 @@ class LwF(AdamMethod[LwFConfig]):
 
     Config = LwFConfig
     summary = "Learning without Forgetting, distillation on the new images"
+    search: ClassVar[Mapping[str, tuple[Any, ...]]] = {"lr": ADAM_RATES, "strength": (0.1, 1.0, 10.0, 100.0, 1e3)}
 
     def _learn(self, task: Task, on_step: StepCallback) -> None:
         """Train on the task's images, by cross-entropy among all classes and distillation among the old ones."""
@@ -41,9 +53,8 @@ class LwF(AdamMethod[LwFConfig]):
             if old:
                 with torch.no_grad():
                     before = teacher(images)[:, old]
-                total = total + self.config.strength * soft_cross_entropy(
-                    scores[:, old], before, self.config.temperature
-                )
+                divergence = soft_cross_entropy(scores[:, old], before, self.config.temperature)
+                total = total + self.config.factor * divergence
             return total
 
         self.fit(task, self.optimizer, on_step, loss=loss)

@@ -19,8 +19,11 @@ class MASConfig(PenaltySettings):
     """Settings of MAS."""
 
     strength: float = Field(1.0, ge=0)
-    """The penalty is `strength / 2 * sum of importance * (weight - weight after the task before) ** 2`
+    """The penalty is `strength * sum of importance * (weight - weight after the task before) ** 2`
     (published for split-cifar10: 1)."""
+    outputs: Literal["mean", "sum"] = "mean"
+    """Importances come from the mean of the squared outputs (as in the code that published strengths are quoted from,
+    Hsu et al. 2018), or from their sum (Aljundi et al. 2018), which is as many times larger as there are classes."""
     importance_images: Annotated[int, Field(ge=1)] | Literal["all"] = "all"
     """Images of the task that importances are averaged over, drawn at random where there are more (ours)."""
 
@@ -28,7 +31,7 @@ class MASConfig(PenaltySettings):
 class MAS(ImportanceRegulariser[MASConfig]):
     """Fine-tuning, with one quadratic term around the latest weights; importances of tasks are summed.
 
-    A task's importance of a weight is the mean over its images of `|d (squared length of the scores) / d weight|`.
+    A task's importance of a weight is the mean over its images of `|d (mean or sum of squared scores) / d weight|`.
     """
 
     Config = MASConfig
@@ -40,4 +43,5 @@ class MAS(ImportanceRegulariser[MASConfig]):
         self.fit_with(penalty, task, on_step)
         index = some(len(task.labels), self.config.importance_images, self.generator("importance", task.position))
         new = sensitivity(self.network, task.images[index].to(self.device), self.classes)
-        self.importance = {name: new[name].add_(old) for name, old in self.importance.items()}
+        outputs = len(self.classes) if self.config.outputs == "mean" else 1
+        self.importance = {name: new[name].div_(outputs).add_(old) for name, old in self.importance.items()}

@@ -1,4 +1,4 @@
-"""The floor: the nearest class mean of features that nothing trained."""
+"""The training-free baseline: the nearest class mean of features that nothing trained."""
 
 import torch
 from torch import Tensor
@@ -19,7 +19,7 @@ class NearestMean(FixedFeatureMethod[NearestMeanConfig]):
     """One mean for every class of every task."""
 
     Config = NearestMeanConfig
-    summary = "the floor: nearest class mean, untrained,"
+    summary = "training-free baseline: nearest class mean"
 
     def _learn(self, task: Task, on_step: StepCallback) -> None:
         """Average the features of each class."""

@@ -12,10 +12,10 @@ class OnlineEWCConfig(FisherSettings):
     """Settings of online EWC."""
 
     strength: float = Field(100.0, ge=0)
-    """The penalty is `strength / 2 * sum of importance * (weight - weight after the task before) ** 2`
+    """The penalty is `strength * sum of importance * (weight - weight after the task before) ** 2`
     (published for split-cifar10: 100)."""
     gamma: float = Field(1.0, ge=0, le=1)
-    """After a task, importance becomes `gamma * importance + fisher` (ours: 1, nothing fades)."""
+    """After a task, importance becomes `gamma * importance + fisher` (Hsu et al. 2018: 1, nothing fades)."""
 
 
 class OnlineEWC(ImportanceRegulariser[OnlineEWCConfig]):

@@ -9,12 +9,12 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from protoreplay.core.progress import StepCallback
-from protoreplay.methods.base import AdamSettings, MethodContext
+from protoreplay.methods.base import ADAM_RATES, AdamSettings, MethodContext
 from protoreplay.methods.linear import AdamMethod, Step
 from protoreplay.methods.optimizers import descend
 from protoreplay.streams.stream import Task
 
-SEARCH: Mapping[str, tuple[float, ...]] = {"lr": (1e-4, 1e-3), "strength": (0.1, 1.0, 10.0, 100.0, 1e3, 1e4, 1e5)}
+SEARCH: Mapping[str, tuple[float, ...]] = {"lr": ADAM_RATES, "strength": (0.01, 1.0, 100.0, 1e4, 1e6)}
 """What is tried when a regulariser's settings are tuned."""
 
 BLOCK = 2**15
@@ -24,12 +24,23 @@ Weights = dict[str, Tensor]
 
 
 class PenaltySettings(AdamSettings):
-    """Settings of every regulariser."""
+    """Settings of every regulariser.
+
+    Published strengths are quoted from scripts that run the code of Hsu et al. 2018, and mean what they mean there.
+    """
 
     lr: float = Field(1e-3, gt=0)
     """Adam's learning rate (published for split-cifar10: 1e-3); its moments go on from task to task."""
     strength: float = Field(1.0, ge=0)
-    """The penalty is `strength / 2 * sum of importance * (weight - anchor) ** 2`."""
+    """The penalty is `strength * sum of importance * (weight - anchor) ** 2`."""
+    half: bool = False
+    """Halve the penalty, as the paper of EWC does (Kirkpatrick et al. 2017); the code that published strengths are
+    quoted from does not, for any regulariser (Hsu et al. 2018)."""
+
+    @property
+    def factor(self) -> float:
+        """What the sum is multiplied by."""
+        return self.strength / 2 if self.half else self.strength
 
 
 @dataclass(frozen=True)
@@ -62,8 +73,8 @@ class Quadratic:
         return any(importance.any() for importance in self.importance.values())
 
     @torch.no_grad()
-    def pull(self, network: nn.Module, strength: float) -> float:
-        """Add the gradient of `strength / 2` times this function to the weights' gradients, and return its value.
+    def pull(self, network: nn.Module, factor: float) -> float:
+        """Add the gradient of `factor` times this function to the weights' gradients, and return its value.
 
         In closed form, because autograd would take several times as long for the same numbers, and in blocks, so that
         what stands between the weights and their gradients never leaves the processor's cache. A weight that took no
@@ -80,9 +91,9 @@ class Quadratic:
             for here, anchor, importance, gradient in zip(*blocks, strict=True):
                 offset = here - anchor
                 weighted = offset * importance
-                gradient.add_(weighted, alpha=strength)
+                gradient.add_(weighted, alpha=2 * factor)
                 value = value + torch.dot(weighted, offset)
-        return strength / 2 * value.item()
+        return factor * value.item()
 
 
 def weights(network: nn.Module) -> Weights:
@@ -95,15 +106,15 @@ def no_importance(network: nn.Module) -> Weights:
     return {name: torch.zeros_like(weight) for name, weight in network.named_parameters()}
 
 
-def penalised(penalty: Quadratic, network: nn.Module, strength: float) -> Step:
-    """A step on the loss plus `strength / 2` times the penalty; a plain one where that is nothing."""
-    if not strength or not penalty.holds():
+def penalised(penalty: Quadratic, network: nn.Module, factor: float) -> Step:
+    """A step on the loss plus `factor` times the penalty; a plain one where that is nothing."""
+    if not factor or not penalty.holds():
         return descend
 
     def step(optimizer: torch.optim.Optimizer, loss: Tensor) -> float:
         optimizer.zero_grad()
         loss.backward()
-        value = penalty.pull(network, strength)
+        value = penalty.pull(network, factor)
         optimizer.step()
         return loss.item() + value
 
@@ -120,7 +131,7 @@ class Regulariser(AdamMethod[P]):
 
     def fit_with(self, penalty: Quadratic, task: Task, on_step: StepCallback) -> None:
         """Train on the task's images, by cross-entropy and the penalty."""
-        self.fit(task, self.optimizer, on_step, step=penalised(penalty, self.network, self.config.strength))
+        self.fit(task, self.optimizer, on_step, step=penalised(penalty, self.network, self.config.factor))
 
 
 class ImportanceRegulariser(Regulariser[P]):

@@ -1,14 +1,14 @@
 """Settings of methods for protocols: the published ones, and those chosen on validation images.
 
-They stand in `presets.json`, each entry with where its values come from. A method is named `NAME` (published settings)
-or `NAME@PRESET`.
+They stand in `presets.json`, each entry with where its values come from. A method is named `NAME` (published settings,
+or ours where nothing was published) or `NAME@PRESET`.
 """
 
 import functools
 import json
 from collections.abc import Iterable
 from importlib import resources
-from typing import Any, Literal, Self, get_args
+from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter, model_validator
 
@@ -16,7 +16,8 @@ from protoreplay.core.errors import UserError, unknown_name
 from protoreplay.core.registry import is_in_file
 from protoreplay.streams.protocols import Protocol
 
-PresetName = Literal["published", "tuned"]
+PRESETS = ("published", "tuned")
+"""What a name may ask for; `ours` are entries of methods for which nothing was published, and stand in for these."""
 
 
 class _Record(BaseModel):
@@ -28,20 +29,26 @@ class TuningRecord(_Record):
 
     Attributes:
         command: which finds them again.
+        tasks: how many tasks the validation streams had.
+        seeds: how many validation streams there were.
         validation_avg: average accuracy in percent that they reached on validation images.
         tried: the values that were tried, by setting.
+        fixed: settings of the method or the protocol that all trials had, and that are not its own defaults.
     """
 
     command: str
+    tasks: int
+    seeds: int
     validation_avg: float
     tried: dict[str, list[Any]]
+    fixed: dict[str, Any]
 
 
 class PresetEntry(_Record):
     """Settings of one method for some protocols: for one by its name, or for all of a dataset, of a kind, or of both.
 
     Attributes:
-        preset: which one.
+        preset: published with the paper, ours, or found by `protoreplay tune`.
         method: its name in the registry.
         protocol: the only one that the entry is for.
         dataset: the name of the data of those that it is for.
@@ -50,7 +57,7 @@ class PresetEntry(_Record):
         source: where the values come from: a sentence, or how they were tuned.
     """
 
-    preset: PresetName
+    preset: Literal["published", "ours", "tuned"]
     method: str
     protocol: str | None = None
     dataset: str | None = None
@@ -78,7 +85,7 @@ class PresetEntry(_Record):
         """Whether all that it asks for is so."""
         narrowed = ((self.protocol, protocol.name), (self.dataset, protocol.data), (self.kind, protocol.kind))
         fits = all(asked in (None, found) for asked, found in narrowed)
-        return (self.method, self.preset) == (method, preset) and fits
+        return self.method == method and fits and self.preset in ((preset,) if preset == "tuned" else (preset, "ours"))
 
 
 _ENTRIES = TypeAdapter(list[PresetEntry])
@@ -89,8 +96,8 @@ def split_name(name: str) -> tuple[str, str]:
     method, separator, preset = name.rpartition("@")
     if not separator or is_in_file(preset):  # the path of a file may have an @ in it
         return name, "published"
-    if preset not in get_args(PresetName):
-        raise unknown_name("preset", preset, get_args(PresetName), f" in {name}")
+    if preset not in PRESETS:
+        raise unknown_name("preset", preset, PRESETS, f" in {name}")
     return method, preset
 
 

@@ -1,11 +1,15 @@
 """Replay: stored images of old classes in every batch of new ones."""
 
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
 import torch
+from pydantic import Field
 from torch import Tensor
 
 from protoreplay.core.progress import StepCallback
 from protoreplay.methods.augmentation import augment
-from protoreplay.methods.base import MemorySettings, MethodContext
+from protoreplay.methods.base import ADAM_RATES, MemorySettings, MethodContext
 from protoreplay.methods.linear import AdamMethod
 from protoreplay.methods.replay_memory import ReplayMemory, quota
 from protoreplay.streams.stream import Task
@@ -14,12 +18,18 @@ from protoreplay.streams.stream import Task
 class ReplayConfig(MemorySettings):
     """Settings of replay."""
 
+    lr: float = Field(1e-3, gt=0)
+    """Adam's learning rate (ours: as the baselines' on split-cifar10)."""
+    budget: int = Field(10, ge=0)
+    """Images that are kept (ours: as many as the paper's method keeps on CIFAR-10)."""
+
 
 class Replay(AdamMethod[ReplayConfig]):
     """Fine-tuning by cross-entropy, on new images together with as many from a memory, at most `batch_size`."""
 
     Config = ReplayConfig
     summary = "stored images mixed into each batch of new ones"
+    search: ClassVar[Mapping[str, tuple[Any, ...]]] = {"lr": ADAM_RATES}
 
     def __init__(self, config: ReplayConfig, context: MethodContext) -> None:
         super().__init__(config, context)

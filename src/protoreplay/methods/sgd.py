@@ -24,7 +24,7 @@ class SGD(LinearMethod[SGDConfig]):
 
     Config = SGDConfig
     summary = "plain fine-tuning, nothing against forgetting"
-    search: ClassVar[Mapping[str, tuple[Any, ...]]] = {"lr": (1e-3, 3e-3, 1e-2, 3e-2, 1e-1)}
+    search: ClassVar[Mapping[str, tuple[Any, ...]]] = {"lr": (1e-4, 1e-3, 3e-3, 1e-2, 3e-2, 0.1, 0.3)}
 
     def _learn(self, task: Task, on_step: StepCallback) -> None:
         """Train on the task's images, among all classes seen so far."""

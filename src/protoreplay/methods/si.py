@@ -1,5 +1,7 @@
 """Synaptic Intelligence: weights are held by how much their motion lowered the loss."""
 
+from typing import Literal
+
 import torch
 from pydantic import Field
 from torch import Tensor
@@ -20,17 +22,20 @@ class SIConfig(PenaltySettings):
     """Settings of SI."""
 
     strength: float = Field(600.0, ge=0)
-    """The penalty is `strength / 2 * sum of importance * (weight - weight after the task before) ** 2`
+    """The penalty is `strength * sum of importance * (weight - weight after the task before) ** 2`
     (published for split-cifar10: 600)."""
     xi: float = Field(0.1, gt=0)
     """Keeps the importance of a weight that hardly moved finite (Zenke et al. 2017: 0.1)."""
+    clamp: Literal["sum", "task"] = "sum"
+    """What is kept from falling below 0: the sum of all tasks' importances (as in the code of Zenke et al. 2017), so
+    that a task may take away what earlier ones gave; or what each task adds."""
 
 
 class SI(ImportanceRegulariser[SIConfig]):
     """Fine-tuning, with one quadratic term around the latest weights; importances of tasks are summed.
 
     A task's importance of a weight is its share in the fall of the loss, the path integral of `-gradient * motion`,
-    divided by `(its motion over the task) ** 2 + xi`, and never below 0.
+    divided by `(its motion over the task) ** 2 + xi`.
     """
 
     Config = SIConfig
@@ -41,8 +46,11 @@ class SI(ImportanceRegulariser[SIConfig]):
         start = weights(self.network)
         path = self._train(task, Quadratic(self.importance, start), on_step)
         end = weights(self.network)
+        least = 0 if self.config.clamp == "task" else -torch.inf
         self.importance = {
-            name: old + path[name].clamp(min=0) / ((end[name] - start[name]).square() + self.config.xi)
+            name: (path[name].clamp(min=least) / ((end[name] - start[name]).square() + self.config.xi) + old).clamp(
+                min=0
+            )
             for name, old in self.importance.items()
         }
 
@@ -59,7 +67,7 @@ class SI(ImportanceRegulariser[SIConfig]):
             for name, weight in parameters.items():
                 # A weight that takes no part in the loss has no share in its fall.
                 gradients[name].copy_(torch.zeros(()) if weight.grad is None else weight.grad)
-            value = penalty.pull(self.network, self.config.strength) if held else 0.0
+            value = penalty.pull(self.network, self.config.factor) if held else 0.0
             optimizer.step()
             for name, weight in parameters.items():
                 path[name].addcmul_(gradients[name], before[name].sub_(weight.detach()))

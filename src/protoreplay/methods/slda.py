@@ -1,6 +1,7 @@
 """Streaming linear discriminant analysis: class means and one shrunk covariance that all classes share."""
 
-from typing import Literal, NamedTuple
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import torch
 from pydantic import Field
@@ -38,6 +39,7 @@ class SLDA(FixedFeatureMethod[SLDAConfig]):
 
     Config = SLDAConfig
     summary = "streaming linear discriminant, one shrunk covariance, on untrained features"
+    search: ClassVar[Mapping[str, tuple[Any, ...]]] = {"shrinkage": (1e-4, 1e-3, 1e-2, 0.1, 0.3, 0.5, 0.7, 0.9)}
 
     def __init__(self, config: SLDAConfig, context: MethodContext) -> None:
         super().__init__(config, context)

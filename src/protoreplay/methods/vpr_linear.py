@@ -39,9 +39,9 @@ class VPRLinearConfig(DictionarySettings, AugmentationSettings):
     dim: int = Field(500, ge=1)
     """Latent dimension with `body=trunk` (paper, CIFAR-10: 500); on the dictionary it is that of the features."""
     epochs: int = Field(50, ge=0)
-    """Passes over the images of the first task in which `body=trunk` is trained (published: 50)."""
+    """Passes over the images of the first task in which `body=trunk` is trained (the baselines' script: 50)."""
     batch_size: int = Field(128, ge=2)
-    """Images per step at most while `body=trunk` is trained (published: 128)."""
+    """Images per step at most while `body=trunk` is trained (the baselines' script: 128)."""
     max_steps: Annotated[int, Field(ge=1)] | Literal["all"] = "all"
     """Steps at most in which `body=trunk` is trained."""
     views: int = Field(200, ge=1)
@@ -68,7 +68,7 @@ class VPRLinearConfig(DictionarySettings, AugmentationSettings):
     covariance: Literal["class", "shared"] = "class"
     """What samples are drawn with: each class's own variances, or one full covariance that all classes share."""
     budget: int = Field(10, ge=0)
-    """Images that are kept for `replay=images` (published for split-cifar10: 10)."""
+    """Images that are kept for `replay=images` (the paper keeps 10 on CIFAR-10)."""
     budget_per: BudgetPer = "run"
     """Whether the budget is shared by all classes or granted to each class of each task."""
     samples: int = Field(50, ge=1)
