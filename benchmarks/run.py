@@ -69,7 +69,8 @@ def against_forward(name: str) -> None:
     torch.set_num_threads(1)
     (spec,) = resolve_grid("split-cifar10", [name], [0], {})
     stream = spec.stream()
-    method, tests = spec.build(stream), EmbeddedTestSets(stream)
+    method: Any = spec.build(stream)
+    tests = EmbeddedTestSets(stream)
     batches: collections.Counter[int] = collections.Counter()
 
     def see(module: torch.nn.Module, arguments: Any) -> None:

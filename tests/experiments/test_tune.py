@@ -153,8 +153,7 @@ def test_methods_that_train_a_network_have_a_grid_of_at_most_twenty(name):
     for values in method.search.values():
         candidates *= len(values)
     assert candidates <= 20
-    # The search of vpr-paper belongs to its own file.
-    assert bool(method.search) >= (issubclass(method.Config, EncoderSettings) and name != "vpr-paper")
+    assert bool(method.search) >= issubclass(method.Config, EncoderSettings)
     if method.search:
         assert TuningPlan("split-digits", name).grid() == {key: list(values) for key, values in method.search.items()}
 

@@ -16,8 +16,9 @@ from protoreplay.core.errors import UserError, unknown_name
 from protoreplay.core.registry import is_in_file
 from protoreplay.streams.protocols import Protocol
 
-PRESETS = ("published", "tuned")
-"""What a name may ask for; `ours` are entries of methods for which nothing was published, and stand in for these."""
+PRESETS = ("published", "tuned", "text", "authors")
+"""What a name may ask for; `ours` are entries of methods for which nothing was published, and stand in for these. Of
+`vpr-paper`, `text` is the optimiser that the paper's text names, and `authors` are the choices of its released code."""
 
 
 class _Record(BaseModel):
@@ -48,7 +49,7 @@ class PresetEntry(_Record):
     """Settings of one method for some protocols: for one by its name, or for all of a dataset, of a kind, or of both.
 
     Attributes:
-        preset: published with the paper, ours, or found by `protoreplay tune`.
+        preset: published with the paper, ours, found by `protoreplay tune`, or another of `PRESETS`.
         method: its name in the registry.
         protocol: the only one that the entry is for.
         dataset: the name of the data of those that it is for.
@@ -57,7 +58,7 @@ class PresetEntry(_Record):
         source: where the values come from: a sentence, or how they were tuned.
     """
 
-    preset: Literal["published", "ours", "tuned"]
+    preset: Literal["published", "ours", "tuned", "text", "authors"]
     method: str
     protocol: str | None = None
     dataset: str | None = None
@@ -85,7 +86,9 @@ class PresetEntry(_Record):
         """Whether all that it asks for is so."""
         narrowed = ((self.protocol, protocol.name), (self.dataset, protocol.data), (self.kind, protocol.kind))
         fits = all(asked in (None, found) for asked, found in narrowed)
-        return self.method == method and fits and self.preset in ((preset,) if preset == "tuned" else (preset, "ours"))
+        return (
+            self.method == method and fits and self.preset in ((preset, "ours") if preset == "published" else (preset,))
+        )
 
 
 _ENTRIES = TypeAdapter(list[PresetEntry])
@@ -113,6 +116,8 @@ def preset_settings(method: str, preset: str, protocol: Protocol) -> dict[str, A
     if preset == "tuned":
         remedy = f"find them with `protoreplay tune {protocol.name} --method {method}`"
         raise UserError(f"there are no tuned settings of {method} for {protocol.name}: {remedy}")
+    if preset != "published":
+        raise UserError(f"{method} has no preset {preset} for {protocol.name}")
     return {}
 
 

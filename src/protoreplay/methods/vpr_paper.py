@@ -3,7 +3,8 @@
 `VPRPaper._learn` is the paper's Algorithm 1. What `fused` does instead of its inner loop is in `fused_replay.py`.
 """
 
-from typing import Annotated, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal
 
 import torch
 from pydantic import Field
@@ -47,8 +48,8 @@ class VPRPaperConfig(MemorySettings):
     """Settings of the paper's form; "paper" names where a default comes from, "ours" what the paper leaves open."""
 
     optimizer: OptimizerName = "adam"
-    """Plain stochastic gradient descent, as the paper's text says (preset `text`), or Adam, whose moments start anew with
-    each task and which validation streams prefer by six points."""
+    """Plain stochastic gradient descent, as the paper's text says (preset `text`), or Adam, whose moments start anew
+    with each task and which validation streams prefer by six points."""
     lr: float = Field(3e-4, gt=0)
     """Learning rate; the paper does not give one, so it was chosen on validation streams."""
     first_epochs: Annotated[int, Field(ge=0)] | Literal["epochs"] = "epochs"
@@ -94,6 +95,7 @@ class VPRPaper(Method[VPRPaperConfig]):
 
     Config = VPRPaperConfig
     summary = "Variational Prototype Replays"
+    search: ClassVar[Mapping[str, tuple[Any, ...]]] = {"lr": (1e-4, 3e-4, 1e-3, 3e-3), "tau": (0.3, 1.0, 3.0)}
 
     def __init__(self, config: VPRPaperConfig, context: MethodContext) -> None:
         super().__init__(config, context)

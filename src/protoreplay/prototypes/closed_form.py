@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from protoreplay.prototypes.covariance import CovarianceKind, RidgeInverse, SharedCovariance
-from protoreplay.prototypes.sums import Floats
+from protoreplay.prototypes.sums import Floats, Rows
 
 
 class ClosedFormHead(NamedTuple):
@@ -22,7 +22,7 @@ class ClosedFormHead(NamedTuple):
     """
 
     centre: Floats
-    directions: Floats
+    directions: Rows
     offsets: Floats
 
     @classmethod

@@ -175,15 +175,15 @@ class SharedCovariance:
         return RidgeInverse(np.zeros(self.width), 1, _triangular_inverse(np.linalg.cholesky(covariance)))
 
 
-def _triangular_inverse(lower: Floats) -> Floats:
+def _triangular_inverse(lower: Rows) -> Floats:
     """Of a lower triangle, D x D, by halves: a third of the arithmetic that a general inverse takes.
 
     SciPy has it too, but importing that takes longer than what is saved.
     """
     half = len(lower) // 2
     if half < 32:
-        return np.linalg.inv(lower)
-    found = np.zeros_like(lower)
+        return np.linalg.inv(lower).astype(np.float64)
+    found = np.zeros(lower.shape)
     found[:half, :half] = _triangular_inverse(lower[:half, :half])
     found[half:, half:] = _triangular_inverse(lower[half:, half:])
     found[half:, :half] = -found[half:, half:] @ lower[half:, :half] @ found[:half, :half]
