@@ -170,7 +170,7 @@ def test_what_cannot_be_searched_is_one_line(tmp_path):
 
 
 def test_names_with_presets():
-    with pytest.raises(UserError, match="unknown preset 'best' in sgd@best; known: published, tuned"):
+    with pytest.raises(UserError, match="unknown preset 'best' in sgd@best; known: authors, published, text, tuned"):
         resolve("split-digits", "sgd@best", 0, {})
     with pytest.raises(
         UserError, match="no tuned settings of joint for split-digits: find them with `protoreplay tune"
