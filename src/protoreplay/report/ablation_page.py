@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 from protoreplay.analysis import claims
 from protoreplay.analysis.ablations import Ablation, PlannedAblation
 from protoreplay.analysis.results import Group, read_result
+from protoreplay.analysis.verdicts import any_measured, judge_claims
 from protoreplay.core.files import write_whole
 from protoreplay.experiments.grid_queue import run_path
 from protoreplay.experiments.run_folder import RunFolder
@@ -78,8 +79,13 @@ def _settings_text(ablation: Ablation) -> str:
 
 
 def _papers_figure(ablation: Ablation) -> str:
-    own = (claim for claim in claims.CLAIMS if claim.change and claim.first == ablation.method)
-    return next((claim.paper for claim in own if claim.change == ablation.settings), "")
+    claim = _papers_claim(ablation)
+    return claim.paper if claim else ""
+
+
+def _papers_claim(ablation: Ablation) -> claims.Claim | None:
+    own = (claim for claim in claims.CLAIMS if claim.change and ablation.method == claims.VPR.method)
+    return next((claim for claim in own if claim.change == ablation.settings), None)
 
 
 def ablation_figure(measured: Sequence[MeasuredAblation], narrow: bool = False) -> Figure:
@@ -125,8 +131,8 @@ def write_ablation_page(found: dict[str, list[MeasuredAblation]], folder: Path) 
         write_whole(written[-1], table_as_csv(made).encode() + b"\n")
         sections.append(Section(method, [_on_page(method, ablations)], [(f"{method} and its ablations", made)]))
     groups = [one.group for ablations in found.values() for one in ablations]
-    if claims.any_measured(groups):
-        said = claims_table(groups, [claim for claim in claims.CLAIMS if claim.change])
+    if any_measured(groups):
+        said = claims_table(judge_claims(groups, claims=[claim for claim in claims.CLAIMS if claim.change]))
         caption = "What the paper says of its ablations on split-cifar10, and what the runs here say"
         sections.append(Section("The paper's claims", [], [(caption, said)]))
     intro = (
