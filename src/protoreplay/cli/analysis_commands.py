@@ -32,6 +32,10 @@ analysis_app = typer.Typer()
 def ablate_command(
     protocol: ProtocolName,
     methods: Annotated[str, typer.Option(help="vpr, vpr-paper, or both.")] = "vpr,vpr-paper",
+    only: Annotated[
+        str | None,
+        typer.Option(metavar="A,B", help="Some of them, by our name or the paper's, such as NoWeightEucli."),
+    ] = None,
     seeds: Annotated[int, typer.Option(min=1, help="Number of seeds, from 0.")] = 3,
     overrides: Overrides = None,
     jobs: Jobs = 1,
@@ -59,7 +63,8 @@ def ablate_command(
     names = method_names(methods)
     for name in names:
         known_name("method", name, ABLATED_METHODS, " to ablate")
-    planned = plan_ablations(protocol, names, list(range(seeds)), parse_pairs(overrides), device)
+    chosen = only.split(",") if only else []
+    planned = plan_ablations(protocol, names, list(range(seeds)), parse_pairs(overrides), device, chosen)
     does = pick_engine(engine, jobs, device, address, cpus_per_run, gpus_per_run)
     root, failed = out or default_runs_folder(protocol, "ablations"), None
     try:

@@ -54,8 +54,9 @@ class VPRPaperConfig(MemorySettings):
     """Latent dimension (paper, CIFAR-10: 500)."""
     samples: int = Field(50, ge=1)
     """Z, samples drawn from every image and every prototype (paper: 50)."""
-    expectation: Literal["sampled", "closed-form"] = "sampled"
-    """Distances between Z samples (paper), or their expected square in closed form."""
+    expectation: Literal["sampled", "closed-form", "means"] = "sampled"
+    """Distances between Z samples (paper), their expected square in closed form, or distances of the means alone, as if
+    there were no variance."""
     tau: float = Field(1.0, gt=0)
     """Temperature that divides distances (ours)."""
     distance: Literal["norm", "squared"] = "norm"
@@ -171,6 +172,8 @@ class VPRPaper(Method[VPRPaperConfig]):
             return squared_distances(images.mean, stored.mean)[None]
         if self.config.recall == "variance":
             return squared_distances(images.logvar, stored.logvar, weight)[None]
+        if self.config.expectation == "means":
+            return squared_distances(images.mean, stored.mean, weight)[None]
         if self.config.expectation == "closed-form":
             return expected_squared_distances(images, stored, weight, self._centre())[None]
         xs = images.sample(self._noise(len(images.mean), random))
@@ -183,7 +186,7 @@ class VPRPaper(Method[VPRPaperConfig]):
 
     def _fused_replay(self, past: list[PastTask]) -> FusedReplay:
         sampled = self.config.expectation == "sampled"
-        linear = self.config.recall == "both" and not sampled
+        linear = self.config.recall == "both" and self.config.expectation == "closed-form"
         encoding = MomentEncoding(self._centre()) if linear else OutputEncoding(self._replay_distances)
         return FusedReplay(past, encoding, self._scores, self.config.samples if sampled else 1)
 
@@ -197,6 +200,8 @@ class VPRPaper(Method[VPRPaperConfig]):
         """Squared distances Z x N x K of samples of x (N x D) and of all `sets`, or 1 x N x K in closed form."""
         if self.config.expectation == "closed-form":
             return torch.cat([expected_squared_distances(x, y) for y in sets], -1)[None]
+        if self.config.expectation == "means":
+            return torch.cat([squared_distances(x.mean, y.mean) for y in sets], -1)[None]
         xs = x.sample(self._noise(len(x.mean), random))
         return torch.cat([sampled_squared_distances(xs, y, self._noise(len(y.mean), random)) for y in sets], -1)
 
@@ -260,7 +265,7 @@ class VPRPaper(Method[VPRPaperConfig]):
             x = Gaussian(*self.network.gaussian(images))
             if noise is not None:
                 squared = common_noise_squared_distances(x, prototypes, noise)
-            elif self.config.prediction == "means":
+            elif "means" in (self.config.prediction, self.config.expectation):
                 squared = squared_distances(x.mean, prototypes)[None]
             else:
                 squared = expected_squared_distances(x, bank.gaussian)[None]

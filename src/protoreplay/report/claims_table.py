@@ -58,7 +58,7 @@ def claims_summary(judged: Sequence[JudgedClaim]) -> str:
 def _sentence(one: JudgedClaim) -> str:
     # A name in capitals stays as it is.
     text = one.claim.text if one.claim.text[1].isupper() else one.claim.text[0].lower() + one.claim.text[1:]
-    said = f"The claim that {text} {VERDICTS[one.sign]}"
+    said = f"The claim that {text}{',' if ',' in text else ''} {VERDICTS[one.sign]}"
     if one.ours is None:
         return f"{said}."
     to = f" to {one.decided_by}" if one.decided_by else ""
