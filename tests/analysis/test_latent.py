@@ -23,6 +23,8 @@ def random_snapshot(seed, classes=3, width=6, images=40):
         confidence=random.uniform(0, 1, images).astype(np.float32),
         images=(means[labels] + random.normal(size=(images, width))).astype(np.float32),
         image_labels=labels,
+        shots=means[labels].astype(np.float32),
+        shot_labels=labels,
     )
 
 

@@ -228,7 +228,11 @@ def _fewer_numbers(others: Sequence[str], moments: bool) -> Measure:
 
 
 def _moved(which: str) -> Measure:
-    return lambda evidence: {"": list(getattr(evidence.motion, which).values())} if evidence.motion else {}
+    def measure(evidence: Evidence) -> Members:
+        by_seed: SeedValues = getattr(evidence.motion, which, {})
+        return {"": list(by_seed.values())} if by_seed else {}
+
+    return measure
 
 
 def _bench(*methods: str) -> str:

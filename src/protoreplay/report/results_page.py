@@ -92,7 +92,7 @@ def _protocol_section(
 def _recorded_settings(group: Group) -> dict[str, Any]:
     return {
         "title": f"{group.protocol}: {group.label}",
-        "seeds": _ranges([result.config.seed for result in group.results]),
+        "seeds": seed_ranges([result.config.seed for result in group.results]),
         "config": json.dumps(group.results[0].config.without_seed(), indent=2),
     }
 
@@ -108,10 +108,10 @@ def _versions(groups: Sequence[Group]) -> list[tuple[str, int]]:
     return Counter(texts).most_common()
 
 
-def _ranges(seeds: Sequence[int]) -> str:
+def seed_ranges(seeds: Sequence[int]) -> str:
     """Seeds for people.
 
-    >>> _ranges([0, 1, 2, 5])
+    >>> seed_ranges([0, 1, 2, 5])
     '0-2, 5'
     """
     parts: list[list[int]] = []
