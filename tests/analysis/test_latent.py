@@ -75,6 +75,14 @@ def test_paths_begin_with_the_class_and_measure_its_steps():
     assert vectors.tolist() == [[3.0, 4.0], [0.0, 0.0]]
 
 
+def test_outward_motion_is_the_growth_of_the_distance_from_the_first_centre():
+    centre = np.array([[1.0, 1], [3, 1]], np.float32)  # around (2, 1)
+    first = replace(random_snapshot(0), mean=np.array([[3.0, 1], [2, 4]]), classes=np.array([0, 1]), images=centre)
+    second = replace(first, mean=np.array([[8.0, 1], [2, 3], [9, 9]]), classes=np.array([0, 1, 5]), images=centre + 7)
+    assert latent.outward_motion([first, second]) == pytest.approx(100 * ((6 + 2) / (1 + 3) - 1))
+    assert latent.outward_motion([first]) is None
+
+
 def test_the_correlation_is_pearsons_and_p_the_share_of_permutations_as_large():
     random = np.random.default_rng(3)
     one, other = latent.similarity(random.normal(size=(5, 2))), latent.similarity(random.normal(size=(5, 3)))

@@ -227,7 +227,7 @@ def _fewer_numbers(others: Sequence[str], moments: bool) -> Measure:
     return measure
 
 
-def _moved(which: str) -> Measure:
+def _of_motion(which: str) -> Measure:
     def measure(evidence: Evidence) -> Members:
         by_seed: SeedValues = getattr(evidence.motion, which, {})
         return {"": list(by_seed.values())} if by_seed else {}
@@ -360,11 +360,11 @@ CLAIMS: tuple[Claim, ...] = (
     _ablation("Z = 2 (numProto2) is worse", "-0.5 points", {"samples": 2}, high=0, size=-0.5),
     _ablation("Dimension 1000 (repSz1000) is better", "+0.7 points", {"dim": 1000}, low=0, size=0.7),
     _ablation("Dimension 10 (repSz10) is worse", "vice versa", {"dim": 10}, high=0),
-    Claim("Prototypes move away from the centre", "away", _moved("outward"), _KEEP, low=0, unit="%"),
+    Claim("Prototypes move away from the centre", "away", _of_motion("outward"), _KEEP, low=0, unit="%"),
     Claim(
         "Classes that look alike move alike",
         "correlation 0.44",
-        _moved("correlation"),
+        _of_motion("correlation"),
         _KEEP,
         low=0,
         size=0.44,

@@ -33,10 +33,10 @@ def claims_table(judged: Sequence[JudgedClaim]) -> Table:
         record |= {"paper_number": one.claim.size, "decided_by": one.decided_by, "unit": one.claim.unit}
         records.append({**record, **numbers, "p_holm": one.p})
     header = ["claim", "sign", "size", "paper", "ours", "95 % interval", "p (Holm)", "seeds"]
-    return Table(header, body, 4, records, _note(judged))
+    return Table(header, body, 4, records, _explanation(judged))
 
 
-def _note(judged: Sequence[JudgedClaim]) -> str:
+def _explanation(judged: Sequence[JudgedClaim]) -> str:
     tests = sum(one.p is not None for one in judged)
     note = (
         "Sign: whether the direction is as claimed, by a paired t test on common seeds at 5 % after Holm's correction "
