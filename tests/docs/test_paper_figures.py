@@ -1,4 +1,5 @@
 import json
+import sys
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pytest
 import record
 import results_readme
 
+from protoreplay import cli
 from protoreplay.analysis import claims
 from protoreplay.experiments.grid import execute_grid
 from protoreplay.experiments.spec import resolve_grid
@@ -95,6 +97,21 @@ def test_claims_of_several_recorded_folders_are_judged_together(recorded):
     assert "| VPR is ahead of L2 on average over the nine tasks | **" in page
     assert "| Unweighted distance (NoWeightEucli) is worse | **" in page
     assert "- [Prototype motion](prototype-motion/README.md)" in page
+
+
+def test_the_command_reads_recorded_folders_and_motion(recorded, capsys, monkeypatch):
+    folders = [str(recorded / name) for name in ("split-cifar10", "ablations", "prototype-motion")]
+    monkeypatch.setattr(sys, "argv", ["protoreplay", "table", *folders, "--claims", "--format", "json"])
+    with pytest.raises(SystemExit) as stop:
+        cli.main()
+    assert not stop.value.code
+    signs = {row["claim"]: row["sign"] for row in json.loads(capsys.readouterr().out)}
+    measured = {claim for claim, sign in signs.items() if sign != "not measured"}
+    assert {
+        "VPR is ahead of L2 on average over the nine tasks",
+        "Unweighted distance (NoWeightEucli) is worse",
+    } <= measured
+    assert "Prototypes move away from the centre" not in measured  # it is of the digits
 
 
 def test_the_page_of_the_paper_is_up_to_date():
