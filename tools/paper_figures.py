@@ -169,7 +169,7 @@ def _motion(folder: Path) -> list[PaperFigure]:
     maps = PaperFigure("maps", "Embedding maps (figures 3b and 3c)")
     motion = PaperFigure("motion", "Prototype motion (figure 5a)")
     similarity = PaperFigure("similarity", "Looking alike and moving alike (figures 5b and 5c)")
-    record = read_motion([folder])
+    record = gather_evidence([], read_motion([folder])).motion
     if record is None:
         return [maps, motion, similarity]
     points, paths, pairs = (_records(folder / f"{name}.csv") for name in NUMBERS[:3])

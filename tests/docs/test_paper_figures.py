@@ -42,6 +42,15 @@ def recorded(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(analysis_page.visual, "class_features", lambda stream, classes, name: FEATURES[: len(classes)])
         paper_figures.record_motion(root / "kept", root / "results/prototype-motion", "protoreplay bench split-digits")
+    # As if they were the paper's.
+    path = root / "results/prototype-motion/motion.json"
+    found = json.loads(path.read_text())
+    found["protocol"], found["known_classes"] = (
+        {"name": "split-cifar10", "settings": {"shots": 10}},
+        NINE["known_classes"],
+    )
+    found["method"]["settings"] |= PAPER
+    path.write_text(json.dumps(found))
     return root / "results"
 
 
@@ -92,6 +101,17 @@ def test_runs_that_are_not_the_papers_form_are_not_drawn(recorded, tmp_path):
         configs.write_text(before)
 
 
+def test_motion_of_another_form_is_not_drawn(recorded):
+    path = recorded / "prototype-motion/motion.json"
+    before = path.read_text()
+    path.write_text(before.replace("split-cifar10", "split-digits"))
+    try:
+        drawn = {one.name for one in paper_figures.paper_figures(recorded) if one.figure}
+    finally:
+        path.write_text(before)
+    assert drawn == {"accuracy", "ablations"}
+
+
 def test_claims_of_several_recorded_folders_are_judged_together(recorded):
     page = results_readme.page(recorded)
     assert "| VPR is ahead of L2 on average over the nine tasks | **" in page
@@ -111,7 +131,7 @@ def test_the_command_reads_recorded_folders_and_motion(recorded, capsys, monkeyp
         "VPR is ahead of L2 on average over the nine tasks",
         "Unweighted distance (NoWeightEucli) is worse",
     } <= measured
-    assert "Prototypes move away from the centre" not in measured  # it is of the digits
+    assert "Prototypes move away from the centre" in measured
 
 
 def test_the_page_of_the_paper_is_up_to_date():
