@@ -1,4 +1,5 @@
-"""Record a folder of finished runs under results/: the table, every count it comes from, and the commands that made it.
+"""Record a folder of finished runs under results/: the table, every count it comes from, what each
+method keeps, and the commands that made it.
 
 python tools/record.py RUNS results/NAME "protoreplay bench ..." ["another command into the same folder"]
 python tools/record.py --onto RUNS results/NAME "protoreplay bench ..."
@@ -15,9 +16,7 @@ import statistics
 import sys
 from pathlib import Path
 
-from recorded import recorded_groups
-
-from protoreplay.analysis.results import collect
+from protoreplay.analysis.results import CONFIGS, KEPT, collect, recorded_groups
 from protoreplay.core.files import write_whole
 from protoreplay.metrics.accuracy import average_accuracy
 from protoreplay.report import formats, method_tables
@@ -49,7 +48,9 @@ def record(runs: Path, target: Path, commands: str, onto: bool = False) -> None:
     target.mkdir(parents=True, exist_ok=True)
     write_whole(target / "README.md", page.encode())
     write_whole(target / "table.json", (formats.table_as_json(made) + "\n").encode())
-    write_whole(target / "configs.json", (json.dumps(configs, indent=1) + "\n").encode())
+    write_whole(target / CONFIGS, (json.dumps(configs, indent=1) + "\n").encode())
+    kept = {group.label: dict(group.results[0].kept_items) for group in groups}
+    write_whole(target / KEPT, (json.dumps(kept, indent=1) + "\n").encode())
     write_whole(target / "counts.csv", text.getvalue().encode())
 
 

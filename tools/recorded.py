@@ -4,18 +4,13 @@
 are built, not kept.
 """
 
-import csv
-import json
 import tempfile
-from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from protoreplay.analysis.ablations import ABLATIONS
-from protoreplay.analysis.results import Group, Result
-from protoreplay.experiments.run_config import RunConfig
-from protoreplay.metrics.accuracy import Count
+from protoreplay.analysis.results import Group, recorded_groups
 from protoreplay.report.ablation_page import MeasuredAblation, write_ablation_page
 from protoreplay.report.figures import FIGURES, render_figure
 from protoreplay.report.formats import table_as_markdown
@@ -34,32 +29,6 @@ ABLATED = "ablations"
 CLIMBED = "ladder-"
 """How the names of folders of the runs of `protoreplay ladder` begin."""
 LADDER_DRAWING = "ladder.svg"
-
-
-def recorded_groups(folder: Path) -> list[Group]:
-    """The runs recorded in a folder, as they were collected from the runs themselves."""
-    configs = folder / "configs.json"
-    known: dict[str, Any] = json.loads(configs.read_text()) if configs.exists() else {}
-    counts: dict[str, dict[int, list[Count]]] = defaultdict(lambda: defaultdict(list))
-    with (folder / "counts.csv").open(newline="") as file:
-        for label, seed, *numbers in list(csv.reader(file))[1:]:
-            counts[label][int(seed)].append(Count(*map(int, numbers)))
-    found = []
-    for row in json.loads((folder / "table.json").read_text()):
-        label = row["method"]
-        config = known.get(label) or _without_settings(row)
-        kept = row["seconds"], row["kept_numbers"], row["kept_bytes"]
-        results = [
-            Result(RunConfig(**config, seed=seed, versions={}), rows, *kept) for seed, rows in counts[label].items()
-        ]
-        found.append(Group(row["protocol"], label, results))
-    return found
-
-
-def _without_settings(row: dict[str, Any]) -> dict[str, Any]:
-    """For folders of before settings were recorded: they can be shown, but not held against claims."""
-    protocol, method = ({"name": row[key], "settings": {}} for key in ("protocol", "method"))
-    return {"protocol": protocol, "method": method, "known_classes": [], "evaluation": "test"}
 
 
 def all_recorded(results: Path) -> dict[str, list[Group]]:

@@ -71,6 +71,12 @@ recorded split-cifar10-random-order \
     protoreplay bench split-cifar10 --methods vpr --seeds "$seeds" --set class_order=random "${short[@]}"
 recorded ablations protoreplay ablate split-cifar10 --seeds "$seeds" "${ablated[@]}"
 cp "$runs"/ablations/ablations*.csv "$target/ablations/"
+if [ "$target" = results ]; then
+    kept=(protoreplay bench split-cifar10 --methods vpr-paper --seeds 10 --keep-prototypes)
+    ran split-cifar10-kept "${kept[@]}"
+    python tools/paper_figures.py "$runs/split-cifar10-kept" "${before[@]}"
+    before=()
+fi
 recorded ladder-split-cifar10 protoreplay ladder split-cifar10 --seeds "$seeds" "${short[@]}"
 cp "$runs"/ladder-split-cifar10/ladder.csv "$target/ladder-split-cifar10/"
 ran permuted-mnist-full "${full[@]}" --methods l2 --vary strength=0,0.02
@@ -106,5 +112,6 @@ timed run python benchmarks/run.py "${whole[@]}"
 if [ "$target" = results ]; then
     python tools/results_readme.py
     python tools/method_pages.py
+    python tools/paper_figures.py
 fi
 echo "recorded in $target"

@@ -9,17 +9,18 @@ any other is shown below with a table of its own. `tools/record.py` writes such 
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from recorded import all_recorded, page_names
 
+from protoreplay.analysis.motion import read_motion
 from protoreplay.analysis.results import Group
+from protoreplay.analysis.verdicts import judge_claims
 from protoreplay.core.files import write_whole
 from protoreplay.experiments.spec import resolve
 from protoreplay.methods.registry import METHODS
 from protoreplay.metrics.intervals import paired_t_test
 from protoreplay.report import formats, method_tables
-from protoreplay.report.claims_table import claims_table
+from protoreplay.report.claims_table import claims_summary, claims_table
 
 ROOT = Path(__file__).parent.parent
 PROTOCOLS = ("split-cifar10", "permuted-mnist", "split-mini-imagenet")
@@ -34,8 +35,8 @@ seeds. `make results` repeats all of it (hours; it resumes), `make results-quick
 """
 CLAIMS = """## What the paper claims, what we measured
 
-`vpr-paper` is the method of the paper's text, run on ten fixed images of each class; the table is that of
-`protoreplay table RUNS --claims` over the runs recorded here.
+VPR is `vpr-paper` here, the method of the paper's text, run on ten fixed images of each class. The table is that of
+`protoreplay table RUNS... --claims` over the runs recorded here.
 """
 TUNED = "Settings chosen by `protoreplay tune` on validation images of the first two tasks."
 NOTES = {
@@ -137,8 +138,9 @@ def page(results: Path, prefix: str = "", drawn: bool = False) -> str:
         found = recorded.get(name)
         about = f"{standing(found)} {departures(found)}{absent(found)}{links[name]}" if found else f"{ABSENT}."
         lines += [f"## {name}", "", about, ""]
-    held = claims_table([group for found in recorded.values() for group in found])
-    lines += [CLAIMS, *verdicts(held.records), formats.table_as_markdown(held), ""]
+    groups = [group for found in recorded.values() for group in found]
+    judged = judge_claims(groups, read_motion(sorted(results.glob("*"))))
+    lines += [CLAIMS, claims_summary(judged), "", formats.table_as_markdown(claims_table(judged)), ""]
     others = [name for name in recorded if name not in PROTOCOLS]
     for name in others:
         shown = method_tables.results_table(recorded[name], ["avg", "final", "forgetting", "kept_numbers"])
@@ -150,16 +152,6 @@ def page(results: Path, prefix: str = "", drawn: bool = False) -> str:
             title = path.read_text().partition("\n")[0].removeprefix("# ")
             lines.append(f"- [{title}]({prefix}{path.parent.name}/README.md)")
     return "\n".join(lines) + "\n"
-
-
-def verdicts(records: Sequence[dict[str, Any]]) -> list[str]:
-    """Which claims hold and which do not, plainly."""
-    words = {"holds": "Hold", "does not hold": "Do not hold", "undecided": "Not decided by these seeds"}
-    lines = []
-    for verdict, start in words.items():
-        if texts := [record["claim"] for record in records if record["verdict"] == verdict]:
-            lines.append(f"- **{start}** ({len(texts)}): {'; '.join(texts)}.")
-    return [*lines, ""]
 
 
 def _link(name: str, prefix: str, drawn: Sequence[str]) -> str:

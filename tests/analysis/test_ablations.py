@@ -4,10 +4,13 @@ import pytest
 
 from protoreplay.analysis.ablations import ABLATED_METHODS, ABLATIONS, plan_ablations
 from protoreplay.analysis.claims import CLAIMS
+from protoreplay.analysis.results import collect
 from protoreplay.core.errors import UserError
 from protoreplay.experiments.grid import execute_grid
 from protoreplay.experiments.grid_queue import run_path
 from protoreplay.report import ablation_page as ablations
+from protoreplay.report.figures import render_figure
+from tests.report.fakes import fake_run
 
 QUICK = {"tasks": 2, "filters": 10}
 
@@ -39,6 +42,45 @@ def test_settings_reach_the_methods_that_have_them():
     assert by_name["Z = 2"][0].method_settings.samples == 2
     with pytest.raises(UserError, match="unknown setting 'epoch'"):
         plan_ablations("split-digits", ABLATED_METHODS, [0], {"epoch": 7})
+
+
+def test_ablations_are_asked_for_by_our_name_or_the_papers():
+    def asked(*only):
+        planned = plan_ablations("split-digits", ["vpr-paper"], [0], {}, only=only)
+        return [one.ablation.title for one in planned]
+
+    assert asked("NoWeightEucli", "z = 2") == ["", "unweighted distance (NoWeightEucli)", "Z = 2 (numProto2)"]
+    assert asked("fused replay") == ["", "fused replay"]
+    with pytest.raises(UserError, match=r"unknown ablation 'recalMeen' \(did you mean recalMean\?\)"):
+        asked("recalMeen")
+
+
+def test_all_names_of_the_papers_figure_are_known():
+    aliases = {ablation.alias for ablation in ABLATIONS if ablation.alias}
+    sizes = {*(f"numProto{n}" for n in (100, 20, 2)), *(f"repSz{n}" for n in (1000, 100, 10))}
+    assert aliases == {"NoWeightEucli", "replaySeqBack", "replaySeqCurr", "recalMean", "recalVar"} | sizes
+
+
+def test_the_figure_shows_the_papers_numbers_beside_ours(tmp_path):
+    settings = {"weighted": True, "recall": "both"}
+    changes = {"": {}, "NoWeightEucli": {"weighted": False}, "recalMean": {"recall": "mean"}}
+    measured = []
+    for number, (alias, change) in enumerate(changes.items()):
+        for seed in range(3):
+            fake_run(tmp_path / f"{number}-{seed}", "vpr-paper", seed, [50 - 3 * number + seed], {**settings, **change})
+        group = next(g for g in collect(tmp_path)[0] if (settings | change).items() <= settings_of(g).items())
+        ablation = next(a for a in ABLATIONS if a.method == "vpr-paper" and a.alias == alias)
+        measured.append(ablations.MeasuredAblation(ablation, group))
+    for narrow in (False, True):
+        svg = render_figure(ablations.ablation_figure(measured, narrow), "svg", inline=True).decode()
+        assert "the paper's number" in svg
+        assert svg.count(">-1.2<") == 1
+        assert "recalMean" in svg
+    assert [row["alias"] for row in ablations.ablation_table(measured).records] == list(changes)
+
+
+def settings_of(group):
+    return group.results[0].config.method.settings
 
 
 def test_the_table_holds_paired_differences_and_the_page_what_was_drawn(tmp_path):

@@ -23,6 +23,8 @@ def random_snapshot(seed, classes=3, width=6, images=40):
         confidence=random.uniform(0, 1, images).astype(np.float32),
         images=(means[labels] + random.normal(size=(images, width))).astype(np.float32),
         image_labels=labels,
+        shots=means[labels].astype(np.float32),
+        shot_labels=labels,
     )
 
 
@@ -71,6 +73,14 @@ def test_paths_begin_with_the_class_and_measure_its_steps():
     moved, vectors = latent.motion_vectors(paths)
     assert moved == [0, 1]
     assert vectors.tolist() == [[3.0, 4.0], [0.0, 0.0]]
+
+
+def test_outward_motion_is_the_growth_of_the_distance_from_the_first_centre():
+    centre = np.array([[1.0, 1], [3, 1]], np.float32)  # around (2, 1)
+    first = replace(random_snapshot(0), mean=np.array([[3.0, 1], [2, 4]]), classes=np.array([0, 1]), images=centre)
+    second = replace(first, mean=np.array([[8.0, 1], [2, 3], [9, 9]]), classes=np.array([0, 1, 5]), images=centre + 7)
+    assert latent.outward_motion([first, second]) == pytest.approx(100 * ((6 + 2) / (1 + 3) - 1))
+    assert latent.outward_motion([first]) is None
 
 
 def test_the_correlation_is_pearsons_and_p_the_share_of_permutations_as_large():

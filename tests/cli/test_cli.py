@@ -147,7 +147,9 @@ def test_bench_then_every_format_of_the_table(protoreplay):
     code, out, _ = protoreplay("table", "b", "--compare", "nearest-mean,sgd", "--format", "json")
     assert [record["metric"] for record in json.loads(out)] == ["avg", "final", "forgetting"]
     code, out, _ = protoreplay("table", "b", "--claims", "--format", "json")
-    assert {record["verdict"] for record in json.loads(out)} == {"not measured"}
+    assert {record["sign"] for record in json.loads(out)} == {"not measured"}
+    code, out, _ = protoreplay("table", "b", "b", "--claims")
+    assert out.startswith("The claim that VPR has the highest average accuracy of all compared methods is not measured")
     code, _, err = protoreplay("table", "b", "--against", "sdg")
     assert (code, err.splitlines()[-1]) == (
         2,

@@ -63,6 +63,11 @@ def test_a_snapshot_is_what_the_method_knew_then(tmp_path, method):
     with torch.no_grad():
         mean = learner.latent().means(learner.embed(first))[0].numpy()
     np.testing.assert_allclose(loaded[-1].images[loaded[-1].image_labels == 0][0], mean, rtol=1e-4, atol=1e-4)
+    assert [np.bincount(snapshot.shot_labels).tolist() for snapshot in loaded] == [[10] * 2, [], [10] * 4, [10] * 5]
+    first = stream.task(1)
+    with torch.no_grad():
+        means = learner.latent().means(learner.embed(first.images[first.labels == 0])).numpy()
+    np.testing.assert_allclose(loaded[-1].shots[:10], means, rtol=1e-4, atol=1e-4)
 
 
 def test_keeping_changes_no_result_and_survives_a_stop(tmp_path):

@@ -175,6 +175,19 @@ def test_recall_of_both_reaches_both(expectation):
     assert logvar.abs().sum() > 0
 
 
+@pytest.mark.parametrize("fused", [True, False])
+def test_without_variance_neither_learning_nor_answers_depend_on_it(fused):
+    def answers(logvar):
+        method = vpr(expectation="means", weighted=False, fused=fused)
+        with torch.no_grad():
+            method.network.head.bias[QUICK["dim"] :] = logvar
+        for task in (toy_task(1, (0, 1)), toy_task(2, (2,)), toy_task(3, (3,))):
+            method.learn(task)
+        return method.predict_proba(toy_task(3, (3,)).images)
+
+    assert torch.equal(answers(-3.0), answers(3.0))
+
+
 def test_stored_prototypes_are_constants_in_training():
     method = taught()
     before = [(b.gaussian.mean.clone(), b.gaussian.logvar.clone()) for b in method.prototypes]

@@ -6,7 +6,10 @@ from protoreplay.metrics.accuracy import Count
 
 
 def fake_run(path, method, seed, accuracies, settings=None, finished=True, kept=10, **config):
-    """A run folder with given accuracies (in percent of 100 images) on one new class after each task."""
+    """A run folder with given accuracies (in percent of 100 images) on one new class after each task.
+
+    `kept` is by name the numbers of what is kept, or those of the network.
+    """
     folder = RunFolder(path)
     with folder.locked():
         protocol = config.pop("protocol", "split-digits")
@@ -22,10 +25,8 @@ def fake_run(path, method, seed, accuracies, settings=None, finished=True, kept=
         folder.start(RunConfig(**said), [])
         rows = [Count(i, j, 100, value) for i, value in enumerate(accuracies, 1) for j in range(1, i + 1)]
         folder.write_counts(rows if finished else rows[:-1])
-        ledger = [
-            {"name": "network", "numbers": kept, "bytes": 4 * kept},
-            {"name": "memory", "numbers": 5, "bytes": 5},
-        ]
+        items = kept if isinstance(kept, dict) else {"network": kept, "memory": 5}
+        ledger = [{"name": name, "numbers": n, "bytes": 4 * n if n != 5 else 5} for name, n in items.items()]
         folder.append_event({"task": 1, "learn_seconds": 1.0, "test_seconds": 0.5, "kept": ledger})
         folder.clean()
 

@@ -8,6 +8,7 @@ import pytest
 from protoreplay import cli
 from protoreplay.analysis import latent
 from protoreplay.analysis.kept_runs import find_kept_runs
+from protoreplay.analysis.motion import read_motion
 from protoreplay.core.errors import UserError
 from protoreplay.experiments.grid import execute_grid
 from protoreplay.experiments.spec import resolve_grid
@@ -24,14 +25,20 @@ def kept(tmp_path_factory):
     return root
 
 
+@pytest.fixture(scope="module")
+def inside(kept, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("inside")
+    return folder, analyses.write_analysis_page(find_kept_runs(kept, "vpr"), folder / "out", "lite0@32")
+
+
 def rows(path):
     return list(csv.DictReader(path.read_text().splitlines()))
 
 
-def test_every_analysis_is_a_figure_its_numbers_and_a_part_of_the_page(kept, tmp_path):
-    written = analyses.write_analysis_page(find_kept_runs(kept, "vpr"), tmp_path / "out", "lite0@32")
+def test_every_analysis_is_a_figure_its_numbers_and_a_part_of_the_page(kept, inside):
+    tmp_path, written = inside
     expected = {f"{name}.{ending}" for name in NAMES for ending in ("png", "pdf", "csv")}
-    assert {path.name for path in written} == expected | {"analysis.html", "seeds.csv"}
+    assert {path.name for path in written} == expected | {"analysis.html", "seeds.csv", "motion.json"}
     assert all(path.stat().st_size for path in written)
     page = (tmp_path / "out/analysis.html").read_text()
     assert page.count("<svg") == len(NAMES)
@@ -45,6 +52,26 @@ def test_every_analysis_is_a_figure_its_numbers_and_a_part_of_the_page(kept, tmp
     assert [float(last[f"axis_{n}"]) for n in (1, 2, 3)] == pytest.approx(place.tolist())
     assert {row["task"] for row in rows(tmp_path / "out/maps.csv")} == {"1", "3", "4"}
     assert len(rows(tmp_path / "out/similarity.csv")) == 4 * 3 // 2  # the last class has not moved
+
+
+def test_maps_show_training_images_or_test_images(kept, inside, tmp_path):
+    def first_map(folder):
+        return [row["of"] for row in rows(folder / "maps.csv") if (row["map"], row["task"]) == ("PCA", "1")]
+
+    assert first_map(inside[0] / "out") == ["training image"] * 20 + ["prototype"] * 2
+    analyses.write_analysis_page(find_kept_runs(kept, "vpr")[:1], tmp_path, "lite0@32", "test")
+    assert set(first_map(tmp_path)) == {"test image", "prototype"}
+    assert len(first_map(tmp_path)) > 50
+
+
+def test_what_moved_is_written_for_the_claims(inside, tmp_path):
+    record = read_motion([tmp_path / "nothing", inside[0] / "out"])
+    seeds = rows(inside[0] / "out/seeds.csv")[:2]
+    assert record.correlation == {int(row["seed"]): pytest.approx(float(row["r"]), abs=1e-5) for row in seeds}
+    assert (record.method.name, record.encoder) == ("vpr", "lite0@32")
+    (tmp_path / "motion.json").write_text("{}")
+    with pytest.raises(UserError, match=r"motion.json is not what `protoreplay analyze` writes"):
+        read_motion([tmp_path])
 
 
 def test_what_cannot_be_analysed_is_said_in_one_line(kept, tmp_path, monkeypatch, capsys):

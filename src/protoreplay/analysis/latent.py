@@ -79,6 +79,19 @@ def motion_vectors(found: dict[int, PrototypePath]) -> tuple[list[int], Floats]:
     return moved, np.array([found[label].means[-1] - found[label].means[0] for label in moved])
 
 
+def outward_motion(snapshots: Sequence[PrototypeSnapshot]) -> float | None:
+    """By how many percent prototypes ended farther from the centre than they began; None where none has moved.
+
+    The centre is the mean of the images' latent means after task 1; distances are summed over classes.
+    """
+    centre = snapshots[0].images.mean(0, dtype=np.float64)
+    ends = [path.means[[0, -1]] for path in prototype_paths(snapshots).values() if len(path.tasks) > 1]
+    if not ends:
+        return None
+    first, last = np.linalg.norm(np.stack(ends) - centre, axis=-1).sum(0)
+    return float(100 * (last / first - 1))
+
+
 def similarity(points: NDArray[np.floating]) -> Floats:
     """Of points, N x D, minus the Euclidean distance of each pair, N x N (as in the paper)."""
     points = np.asarray(points, np.float64)

@@ -1,10 +1,11 @@
 """Finished runs, read from disk and grouped by what was compared."""
 
+import csv
 import functools
 import json
-from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,13 +23,23 @@ from protoreplay.metrics.intervals import SeedSummary, bootstrap_interval, summa
 
 @dataclass(frozen=True)
 class Result:
-    """One finished run."""
+    """One finished run.
+
+    Attributes:
+        config: which run it is.
+        counts: right answers on each task after each task.
+        seconds: of learning and testing.
+        kept_numbers: all that is carried from task to task, in numbers.
+        kept_bytes: the same in bytes.
+        kept_items: by name, the numbers of each thing that is carried; empty where that was not recorded.
+    """
 
     config: RunConfig
     counts: list[Count]
     seconds: float
     kept_numbers: int
     kept_bytes: int
+    kept_items: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -133,14 +144,61 @@ def groups_labelled(groups: Sequence[Group], label: str) -> list[Group]:
     return found
 
 
-def collect(root: Path) -> tuple[list[Group], int]:
-    """The finished runs under `root`, and how many more are unfinished. None at all is a `UserError`."""
-    found = [read_result(folder) for folder in find_run_folders(root)]
-    results = [result for result in found if result]
-    unfinished = len(found) - len(results)
+def collect(*roots: Path) -> tuple[list[Group], int]:
+    """The finished runs under `roots`, and how many more are unfinished. None at all is a `UserError`.
+
+    A root holds run folders, or what is recorded of some. A run that stands under several of them counts once.
+    """
+    results: dict[str, Result] = {}
+    unfinished = 0
+    for root in roots:
+        recorded = (root / CONFIGS).exists()
+        found = _recorded_results(root) if recorded else [read_result(folder) for folder in find_run_folders(root)]
+        unfinished += found.count(None)
+        for result in filter(None, found):
+            key = json.dumps([result.config.without_seed(), result.config.seed], sort_keys=True)
+            results.setdefault(key, result)
     if not results:
-        raise UserError(f"{root} holds no finished run ({unfinished} unfinished): run `protoreplay bench` first")
-    return _group(results), unfinished
+        places = ", ".join(map(str, roots))
+        raise UserError(f"{places} holds no finished run ({unfinished} unfinished): run `protoreplay bench` first")
+    return _group(list(results.values())), unfinished
+
+
+CONFIGS, KEPT = "configs.json", "kept.json"
+"""Of recorded runs, by label: their settings, and the numbers of each thing that is kept."""
+
+
+def recorded_groups(folder: Path) -> list[Group]:
+    """The runs recorded in a folder, as they were collected from the runs themselves."""
+    known, kept = (_by_label(folder / name) for name in (CONFIGS, KEPT))
+    counts: dict[str, dict[int, list[Count]]] = defaultdict(lambda: defaultdict(list))
+    with (folder / "counts.csv").open(newline="") as file:
+        for label, seed, *numbers in list(csv.reader(file))[1:]:
+            counts[label][int(seed)].append(Count(*map(int, numbers)))
+    found = []
+    for row in json.loads((folder / "table.json").read_text()):
+        label = row["method"]
+        config = known.get(label) or _without_settings(row)
+        measured = row["seconds"], row["kept_numbers"], row["kept_bytes"], kept.get(label, {})
+        results = [
+            Result(RunConfig(**config, seed=seed, versions={}), rows, *measured) for seed, rows in counts[label].items()
+        ]
+        found.append(Group(row["protocol"], label, results))
+    return found
+
+
+def _recorded_results(folder: Path) -> list[Result | None]:
+    return [result for group in recorded_groups(folder) for result in group.results]
+
+
+def _by_label(path: Path) -> dict[str, Any]:
+    return dict(json.loads(path.read_text())) if path.exists() else {}
+
+
+def _without_settings(row: dict[str, Any]) -> dict[str, Any]:
+    """For folders of before settings were recorded: they can be shown, but not held against claims."""
+    protocol, method = ({"name": row[key], "settings": {}} for key in ("protocol", "method"))
+    return {"protocol": protocol, "method": method, "known_classes": [], "evaluation": "test"}
 
 
 def read_result(folder: RunFolder) -> Result | None:
@@ -156,9 +214,10 @@ def read_result(folder: RunFolder) -> Result | None:
     try:
         seconds, kept = seconds_of(events), events[-1]["kept"]
         numbers, size = (sum(item[key] for item in kept) for key in ("numbers", "bytes"))
+        items = {item["name"]: item["numbers"] for item in kept}
     except (TypeError, KeyError, IndexError):
         raise UserError(f"{folder.path / 'events.jsonl'} is not the events of a finished run") from None
-    return Result(*finished, seconds=seconds, kept_numbers=numbers, kept_bytes=size)
+    return Result(*finished, seconds=seconds, kept_numbers=numbers, kept_bytes=size, kept_items=items)
 
 
 def _group(results: list[Result]) -> list[Group]:

@@ -12,7 +12,8 @@ from protoreplay.streams.stream import Stream
 
 PER_CLASS = 20
 BATCH = 16
-ENCODER = "lite0"
+ENCODER = "lite2"
+"""In place of the paper's VGG16, which is `timm:vgg16.tv_in1k` where timm is installed."""
 
 
 def class_features(stream: Stream, classes: Sequence[int], name: str = ENCODER) -> NDArray[np.float64]:

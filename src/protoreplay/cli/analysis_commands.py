@@ -1,7 +1,7 @@
 """The commands that look closer: ablations, kept prototypes, memory; heavy parts are imported when needed."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -32,6 +32,10 @@ analysis_app = typer.Typer()
 def ablate_command(
     protocol: ProtocolName,
     methods: Annotated[str, typer.Option(help="vpr, vpr-paper, or both.")] = "vpr,vpr-paper",
+    only: Annotated[
+        str | None,
+        typer.Option(metavar="A,B", help="Some of them, by our name or the paper's, such as NoWeightEucli."),
+    ] = None,
     seeds: Annotated[int, typer.Option(min=1, help="Number of seeds, from 0.")] = 3,
     overrides: Overrides = None,
     jobs: Jobs = 1,
@@ -59,7 +63,8 @@ def ablate_command(
     names = method_names(methods)
     for name in names:
         known_name("method", name, ABLATED_METHODS, " to ablate")
-    planned = plan_ablations(protocol, names, list(range(seeds)), parse_pairs(overrides), device)
+    chosen = only.split(",") if only else []
+    planned = plan_ablations(protocol, names, list(range(seeds)), parse_pairs(overrides), device, chosen)
     does = pick_engine(engine, jobs, device, address, cpus_per_run, gpus_per_run)
     root, failed = out or default_runs_folder(protocol, "ablations"), None
     try:
@@ -133,14 +138,18 @@ def analyze_command(
         typer.Option(metavar="NAME", help="One that kept its prototypes.", show_default="the only one that did"),
     ] = None,
     encoder: Annotated[
-        str, typer.Option(metavar="lite0|timm:NAME|FILE.onnx", help="To whose features classes look alike.")
-    ] = "lite0",
+        str, typer.Option(metavar="lite2|timm:NAME|FILE.onnx", help="To whose features classes look alike.")
+    ] = "lite2",
+    images: Annotated[
+        str, typer.Option(metavar="training|test", help="The images that the maps show; in the paper, training images.")
+    ] = "training",
 ) -> None:
     """Look into runs of `--keep-prototypes`: maps, motion, similarity, confidence, forgetting, confusion."""
     from protoreplay.analysis.kept_runs import find_kept_runs
     from protoreplay.report.analysis_page import write_analysis_page
 
-    for path in write_analysis_page(find_kept_runs(folder, method), output, encoder):
+    mapped: Any = known_name("--images", images, ["training", "test"])
+    for path in write_analysis_page(find_kept_runs(folder, method), output, encoder, mapped):
         print(path)
 
 

@@ -47,6 +47,9 @@ Address = Annotated[
 ]
 CpusPerRun = Annotated[float, typer.Option(min=0, help="Of the Ray cluster.")]
 GpusPerRun = Annotated[float, typer.Option(min=0, help="Of the Ray cluster.")]
+RunsFolders = Annotated[
+    list[Path], typer.Argument(metavar="DIR...", help="Folders of runs, or of what is recorded of them.")
+]
 RunsFolder = Annotated[Path, typer.Argument(metavar="DIR", help="A folder of runs.")]
 
 

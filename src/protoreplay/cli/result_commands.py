@@ -1,13 +1,17 @@
 """The commands that show what finished runs say: as a table, as a page."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from protoreplay.cli.options import RunsFolder
+from protoreplay.cli.options import RunsFolders
 from protoreplay.cli.printing import print_table
 from protoreplay.core.errors import UserError, known_name
+
+if TYPE_CHECKING:
+    from protoreplay.analysis.motion import MotionRecord
+    from protoreplay.analysis.results import Group
 
 results_app = typer.Typer()
 
@@ -16,9 +20,18 @@ Against = Annotated[
 ]
 
 
+def _read_folders(folders: list[Path]) -> "tuple[list[Group], int, MotionRecord | None]":
+    """The runs in some folders, how many are unfinished, and what `analyze` wrote of motion into one of them."""
+    from protoreplay.analysis.motion import MOTION_FILE, read_motion
+    from protoreplay.analysis.results import collect
+
+    runs = [folder for folder in folders if not (folder / MOTION_FILE).exists()]
+    return *collect(*(runs or folders)), read_motion(folders)
+
+
 @results_app.command("table")
 def table_command(
-    folder: RunsFolder,
+    folders: RunsFolders,
     format: Annotated[str, typer.Option(metavar="text|md|csv|json|latex")] = "text",
     columns: Annotated[
         str | None, typer.Option(metavar="A,B", help="What to show, such as avg,final,backward_transfer.")
@@ -34,19 +47,22 @@ def table_command(
         bool, typer.Option("--claims", help="Instead: the paper's claims and what the runs say.")
     ] = False,
 ) -> None:
-    """Print the table of all finished runs in a folder."""
-    from protoreplay.analysis.results import collect
-    from protoreplay.report.claims_table import claims_table
+    """Print the table of all finished runs in one or more folders."""
+    from protoreplay.analysis.verdicts import judge_claims
+    from protoreplay.report.claims_table import claims_summary, claims_table
     from protoreplay.report.formats import FORMATS
     from protoreplay.report.method_tables import differences_table, results_table
 
     known_name("format", format, FORMATS)
     if compare and claims:
         raise UserError("--compare and --claims are different tables: give one of them")
-    groups, unfinished = collect(folder)
+    groups, unfinished, motion = _read_folders(folders)
     chosen = columns.split(",") if columns else None
     if claims:
-        made = claims_table(groups)
+        judged = judge_claims(groups, motion)
+        made = claims_table(judged)
+        if format in ("text", "md"):
+            print(claims_summary(judged), end="\n\n")
     elif compare:
         made = differences_table(groups, compare.split(","), chosen)
     else:
@@ -56,7 +72,7 @@ def table_command(
 
 @results_app.command("report")
 def report_command(
-    folder: RunsFolder,
+    folders: RunsFolders,
     output: Annotated[Path, typer.Option("--output", "-o", help="The page to write.")] = Path("report.html"),
     figures: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Also write each figure here as PNG, SVG and PDF.")
@@ -64,12 +80,12 @@ def report_command(
     against: Against = None,
 ) -> None:
     """Write one HTML page: curves, tables, maps, memory, time, the paper's claims, and the settings to repeat it."""
-    from protoreplay.analysis.results import collect, groups_labelled
+    from protoreplay.analysis.results import groups_labelled
     from protoreplay.report.results_page import write_figures, write_results_page
 
-    groups, unfinished = collect(folder)
+    groups, unfinished, motion = _read_folders(folders)
     if against:
         groups_labelled(groups, against)
-    write_results_page(groups, unfinished, output, against)
+    write_results_page(groups, unfinished, output, against, motion=motion)
     for path in [output, *(write_figures(groups, figures) if figures else [])]:
         print(path)

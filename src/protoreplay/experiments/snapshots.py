@@ -20,11 +20,14 @@ from protoreplay.methods.base import Method
 from protoreplay.streams.stream import Stream
 
 MAPPED, MAPPED_PER_CLASS = 1_000, 100
-"""Test images whose latent means are kept after some tasks, at most: of all classes together, and of each."""
+"""Images whose latent means are kept after some tasks, at most: of all classes together, and of each."""
 MAPPED_AFTER = (1, 3)
 """After these tasks, and after the last."""
 ANSWERS = 20_000
 """Answers that are kept after a task, at most."""
+
+ImagesOfTask = Callable[[int], tuple[Tensor, Tensor]]
+"""From the position of a task to what a method's `embed` makes of some of its images, N x ..., and their labels, N."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,8 @@ class PrototypeSnapshot:
         confidence: the probability of each answer, N.
         images: latent means of test images, M x D; without rows where they were not kept.
         image_labels: M.
+        shots: latent means of training images of all classes seen, S x D; without rows where they were not kept.
+        shot_labels: S.
     """
 
     mean: NDArray[np.float32]
@@ -52,6 +57,8 @@ class PrototypeSnapshot:
     confidence: NDArray[np.float32]
     images: NDArray[np.float32]
     image_labels: NDArray[np.int64]
+    shots: NDArray[np.float32]
+    shot_labels: NDArray[np.int64]
 
 
 def load_snapshots(folder: RunFolder) -> list[PrototypeSnapshot]:
@@ -97,7 +104,7 @@ class SnapshotWriter:
         self._answers.append((tested, probabilities, labels))
 
     @torch.no_grad()
-    def write(self, method: Method[Any], test_set: Callable[[int], tuple[Tensor, Tensor]], trained: int) -> None:
+    def write(self, method: Method[Any], test_set: ImagesOfTask, trained: int) -> None:
         """Write the snapshot after the task `trained`, and forget its answers.
 
         Args:
@@ -107,18 +114,28 @@ class SnapshotWriter:
         """
         latent = method.latent()
         assert latent is not None, "only methods that have one keep it"
-        mapped = [torch.zeros(0, latent.mean.shape[1])], [torch.zeros(0, dtype=torch.int64)]
-        if trained in (*MAPPED_AFTER, len(self._stream)):
-            for features, labels in self._mapped(test_set, trained):
-                mapped[0].append(latent.means(features.to(method.device)).cpu())
-                mapped[1].append(labels)
+
+        def learned(position: int) -> tuple[Tensor, Tensor]:
+            task = self._stream.task(position)
+            return method.embed(task.images), task.labels
+
+        def means(source: ImagesOfTask) -> tuple[Tensor, Tensor]:
+            parts = self._mapped(source, trained) if trained in (*MAPPED_AFTER, len(self._stream)) else []
+            found = [latent.means(features.to(method.device)).float().cpu() for features, _ in parts]
+            none = torch.zeros(0, latent.mean.shape[1]), torch.zeros(0, dtype=torch.int64)
+            return torch.cat([none[0], *found]), torch.cat([none[1], *(labels for _, labels in parts)])
+
+        images, image_labels = means(test_set)
+        shots, shot_labels = means(learned)
         tensors = {
             "mean": latent.mean.float().cpu(),
             "variance": latent.variance.float().cpu(),
             "classes": latent.classes.cpu(),
             **self._chosen_answers(torch.tensor(method.classes)),
-            "images": torch.cat(mapped[0]).float(),
-            "image_labels": torch.cat(mapped[1]),
+            "images": images,
+            "image_labels": image_labels,
+            "shots": shots,
+            "shot_labels": shot_labels,
         }
         self._folder.prototypes.mkdir(exist_ok=True)
         content = safetensors.torch.save({name: tensor.contiguous() for name, tensor in tensors.items()})
@@ -136,13 +153,13 @@ class SnapshotWriter:
         names = ("tested", "labels", "predicted", "confidence")
         return dict(zip(names, map(torch.cat, zip(*parts, strict=True)), strict=True))
 
-    def _mapped(self, test_set: Callable[[int], tuple[Tensor, Tensor]], trained: int) -> list[tuple[Tensor, Tensor]]:
+    def _mapped(self, source: ImagesOfTask, trained: int) -> list[tuple[Tensor, Tensor]]:
         """A few images of each class seen, always the same, from the task that first brings it."""
         share = max(1, min(MAPPED_PER_CLASS, MAPPED // self._stream.known_classes()[-1]))
         seen, parts = set[int](), list[tuple[Tensor, Tensor]]()
         for position, plan in enumerate(self._stream.plans[:trained], start=1):
             if new := [label for label in plan.classes if label not in seen]:
-                features, labels = test_set(position)
+                features, labels = source(position)
                 for label in new:
                     rows = (labels == label).nonzero().flatten()
                     rows = rows[_evenly(len(rows), share)]

@@ -58,9 +58,9 @@ class VPRPaperConfig(MemorySettings):
     """Latent dimension (paper, CIFAR-10: 500)."""
     samples: int = Field(50, ge=1)
     """Z, samples drawn from every image and every prototype (paper: 50)."""
-    expectation: Literal["sampled", "averaged", "closed-form"] = "sampled"
+    expectation: Literal["sampled", "averaged", "closed-form", "means"] = "sampled"
     """Distances between Z samples (paper); from Z samples of an image to the average of those of a prototype (released
-    code); or the expected square in closed form."""
+    code); the expected square in closed form; or distances of the means alone, as if there were no variance."""
     tau: float = Field(3.0, gt=0)
     """Temperature that divides distances; the paper chooses it on validation sets without giving it, and so do we."""
     distance: Literal["norm", "squared"] = "norm"
@@ -141,6 +141,9 @@ class VPRPaper(Method[VPRPaperConfig]):
                         descend(optimizer, self._replay_loss(past_task, random))
             on_step(step, steps, loss)
 
+    def _is_sampled(self) -> bool:
+        return self.config.expectation in ("sampled", "averaged")
+
     def _is_trunk_frozen(self) -> bool:
         return self.config.trunk == "frozen" and bool(self.prototypes)
 
@@ -187,6 +190,8 @@ class VPRPaper(Method[VPRPaperConfig]):
             return squared_distances(images.mean, stored.mean)[None]
         if self.config.recall == "variance":
             return squared_distances(images.logvar, stored.logvar, weight)[None]
+        if self.config.expectation == "means":
+            return squared_distances(images.mean, stored.mean, weight)[None]
         if self.config.expectation == "closed-form":
             return expected_squared_distances(images, stored, weight, self._centre())[None]
         xs = images.sample(self._noise(len(images.mean), random))
@@ -198,10 +203,9 @@ class VPRPaper(Method[VPRPaperConfig]):
         return self.prototypes[-1].gaussian.mean.mean(0)
 
     def _fused_replay(self, past: list[PastTask]) -> FusedReplay:
-        sampled = self.config.expectation != "closed-form"
-        linear = self.config.recall == "both" and not sampled
+        linear = self.config.recall == "both" and self.config.expectation == "closed-form"
         encoding = MomentEncoding(self._centre()) if linear else OutputEncoding(self._replay_distances)
-        return FusedReplay(past, encoding, self._scores, self.config.samples if sampled else 1)
+        return FusedReplay(past, encoding, self._scores, self.config.samples if self._is_sampled() else 1)
 
     def _fused_step(self, fused: FusedReplay, optimizer: torch.optim.Optimizer, random: torch.Generator) -> None:
         """One optimiser step on the mean of all past tasks' losses."""
@@ -213,6 +217,8 @@ class VPRPaper(Method[VPRPaperConfig]):
         """Squared distances Z x N x K of samples of x (N x D) and of all `sets`, or 1 x N x K in closed form."""
         if self.config.expectation == "closed-form":
             return torch.cat([expected_squared_distances(x, y) for y in sets], -1)[None]
+        if self.config.expectation == "means":
+            return torch.cat([squared_distances(x.mean, y.mean) for y in sets], -1)[None]
         xs = x.sample(self._noise(len(x.mean), random))
         noises = [self._prototype_noise(len(y.mean), random) for y in sets]
         return torch.cat([sampled_squared_distances(xs, *one) for one in zip(sets, noises, strict=True)], -1)
@@ -274,7 +280,7 @@ class VPRPaper(Method[VPRPaperConfig]):
         bank, classes = self.prototypes[-1], torch.tensor(self.classes, device=self.device)
         owners = bank.classes.to(self.device)
         random = self.generator("predict")
-        sampled = self.config.prediction == "samples" and self.config.expectation != "closed-form"
+        sampled = self.config.prediction == "samples" and self._is_sampled()
         prototypes = bank.gaussian.sample(self._prototype_noise(len(bank), random)) if sampled else bank.gaussian.mean
         noise = self._noise(1, random)[:, 0] if sampled else None
 
@@ -282,7 +288,7 @@ class VPRPaper(Method[VPRPaperConfig]):
             x = Gaussian(*self.network.gaussian(images))
             if noise is not None:
                 squared = common_noise_squared_distances(x, prototypes, noise)
-            elif self.config.prediction == "means":
+            elif "means" in (self.config.prediction, self.config.expectation):
                 squared = squared_distances(x.mean, prototypes)[None]
             else:
                 squared = expected_squared_distances(x, bank.gaussian)[None]

@@ -1,6 +1,7 @@
 """Figures of kept prototypes. A class has the same colour in all of them."""
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import matplotlib as mpl
@@ -14,6 +15,11 @@ from protoreplay.experiments.snapshots import PrototypeSnapshot
 from protoreplay.report import layout
 from protoreplay.report.figures import CHANCE, SHADES
 
+Record = Mapping[str, Any]
+"""A line of the file of numbers behind a figure."""
+PROTOTYPE = "prototype"
+FEW_POINTS = 300
+"""Of one map: more are drawn smaller, and as pixels."""
 LEGEND_MOST = 20
 NUMBERS_MOST = 12
 FAINT: dict[str, Any] = {"color": "#808080", "alpha": 0.2, "linewidth": 0.6}
@@ -44,58 +50,63 @@ class Palette:
         """The whole name of a class."""
         return self._names[label]
 
-    def legend(self, figure: Figure, axes: Axes) -> None:
-        """Colours and names at the right of a figure, where there are not too many."""
-        if len(self.classes) <= LEGEND_MOST:
+    def of_name(self, name: str) -> int:
+        """The class of a whole name."""
+        return self._names.index(name)
+
+    def legend(self, figure: Figure, axes: Axes, shown: Collection[str]) -> None:
+        """Colours and names of the classes that are shown, by their whole names, where there are not too many."""
+        classes = [label for label in self.classes if self.full(label) in shown]
+        if len(classes) <= LEGEND_MOST:
             handles = [
-                axes.plot([], [], "o", color=self.colour(c), label=self.name(c), markersize=5)[0] for c in self.classes
+                axes.plot([], [], "o", color=self.colour(c), label=self.name(c), markersize=5)[0] for c in classes
             ]
             figure.legend(handles=handles, loc="outside right center", frameon=False, fontsize=8)
 
 
-def embedding_maps_figure(
-    places: dict[str, dict[int, latent.Floats]], snapshots: Sequence[PrototypeSnapshot], palette: Palette
-) -> Figure:
+def embedding_maps_figure(records: Sequence[Record], palette: Palette) -> Figure:
     """Maps of images (dots) and prototypes (hollow squares): a row a kind of map, a column a task.
 
-    Args:
-        places: by kind of map and task, where images and then prototypes stand, N x 2.
-        snapshots: after each task.
-        palette: of the classes.
+    Each record is a point: its `map`, `task`, what it is `of` (a prototype or an image), its `class`, `x` and `y`.
     """
-    tasks = list(next(iter(places.values())))
-    figure = Figure(figsize=(2.75 * len(tasks) + 1.1, 2.75 * len(places)), layout="constrained")
-    grid = figure.subplots(len(places), len(tasks), squeeze=False)
-    for row, (kind, by_task) in enumerate(places.items()):
-        for column, (task, points) in enumerate(by_task.items()):
-            axes, snapshot = grid[row, column], snapshots[task - 1]
-            images, prototypes = points[: len(snapshot.images)], points[len(snapshot.images) :]
-            colours = [palette.colour(label) for label in snapshot.image_labels.tolist()]
-            axes.scatter(*images.T, c=colours, s=7, alpha=0.55, linewidths=0, rasterized=True)
-            for (x, y), label in zip(prototypes, snapshot.classes.tolist(), strict=True):
+    kinds, tasks = (list(dict.fromkeys(row[key] for row in records)) for key in ("map", "task"))
+    figure = Figure(figsize=(2.75 * len(tasks) + 1.1, 2.75 * len(kinds)), layout="constrained")
+    grid = figure.subplots(len(kinds), len(tasks), squeeze=False)
+    for axes, (kind, task) in zip(grid.flat, itertools.product(kinds, tasks), strict=True):
+        own = [row for row in records if (row["map"], row["task"]) == (kind, task)]
+        colours = [palette.colour(palette.of_name(row["class"])) for row in own]
+        images = [(row["x"], row["y"], ink) for row, ink in zip(own, colours, strict=True) if row["of"] != PROTOTYPE]
+        x, y, inks = zip(*images, strict=True)
+        many = len(images) > FEW_POINTS
+        axes.scatter(x, y, c=inks, s=7 if many else 22, alpha=0.55, linewidths=0, rasterized=many)
+        for row, colour in zip(own, colours, strict=True):
+            if row["of"] == PROTOTYPE:
                 # A dark rim shows the square on dots of its own colour.
-                for ink, width in ((layout.INK, 3.2), (palette.colour(label), 1.8)):
-                    axes.plot(x, y, "s", markersize=9, fillstyle="none", color=ink, markeredgewidth=width)
-            axes.set_xticks([])
-            axes.set_yticks([])
-            axes.set_title(f"{kind}, after task {task}")
-    palette.legend(figure, grid[0, 0])
+                for ink, width in ((layout.INK, 3.2), (colour, 1.8)):
+                    axes.plot(row["x"], row["y"], "s", ms=9, fillstyle="none", color=ink, markeredgewidth=width)
+        axes.set_xticks([])
+        axes.set_yticks([])
+        axes.margins(0.08)
+        axes.set_title(f"{kind}, after task {task}")
+    palette.legend(figure, grid[0, 0], {row["class"] for row in records})
     return figure
 
 
-def motion_figure(
-    paths: dict[int, latent.PrototypePath], axes_of_task_1: latent.PrincipalAxes, palette: Palette
-) -> Figure:
-    """The paths of prototypes in three axes, and seen along each; black squares are the last positions."""
+def motion_figure(records: Sequence[Record], palette: Palette) -> Figure:
+    """The paths of prototypes in three axes, and seen along each; black squares are the last positions.
+
+    Each record is a `class` after a `task`: its prototype's mean in three axes, `axis_1` to `axis_3`.
+    """
     figure = Figure(figsize=(9.4, 7.4), layout="constrained")
     space: Axes3D = figure.add_subplot(2, 2, 1, projection="3d")
     space.set_box_aspect(None, zoom=0.86)
     flat = [(figure.add_subplot(2, 2, place), pair) for place, pair in ((2, (0, 1)), (3, (0, 2)), (4, (1, 2)))]
-    for label, path in paths.items():
-        points = axes_of_task_1.project(path.means)
-        style: dict[str, Any] = {"color": palette.colour(label), "linewidth": 1.2}
+    for name in dict.fromkeys(row["class"] for row in records):
+        points = np.array([[row[f"axis_{n}"] for n in (1, 2, 3)] for row in records if row["class"] == name])
+        colour = palette.colour(palette.of_name(name))
+        style: dict[str, Any] = {"color": colour, "linewidth": 1.2}
         space.plot(*points.T, marker="o", markersize=2.5, **style)
-        last: dict[str, Any] = {"color": layout.INK, "markeredgecolor": palette.colour(label), "markersize": 5.5}
+        last: dict[str, Any] = {"color": layout.INK, "markeredgecolor": colour, "markersize": 5.5}
         space.plot(*points[-1:].T, "s", **last)
         for plane, (x, y) in flat:
             plane.plot(points[:, x], points[:, y], marker="o", markersize=2.5, **style)
@@ -106,7 +117,7 @@ def motion_figure(
     space.set(xlabel="axis 1", ylabel="axis 2", zlabel="axis 3")
     space.locator_params(nbins=4)
     space.tick_params(labelsize=7)
-    palette.legend(figure, flat[0][0])
+    palette.legend(figure, flat[0][0], {row["class"] for row in records})
     return figure
 
 
@@ -148,20 +159,31 @@ def _heat(
                 axes.text(column, row, format(value, form), ha="center", va="center", color=ink, fontsize=8)
 
 
-def similarity_figure(
-    visual: latent.Floats, moved: latent.Floats, names: Sequence[str], found: latent.Correlation
-) -> Figure:
-    """Both matrices, and a point for each pair of classes."""
+def similarity_figure(records: Sequence[Record], palette: Palette) -> Figure:
+    """Both matrices, and a point for each pair of classes.
+
+    Each record is a pair: the names of the `first` and `second` class, and their `visual` and `motion` similarity.
+    """
+    names = list(dict.fromkeys(row[key] for key in ("first", "second") for row in records))
+    shown = [palette.name(palette.of_name(name)) for name in names]
     figure = Figure(figsize=(11.2, 3.7), layout="constrained")
     left, middle, right = figure.subplots(1, 3)
-    off = ~np.eye(len(names), dtype=bool)
-    for axes, matrix, title in ((left, visual, "visual features"), (middle, moved, "motion of prototypes")):
-        _heat(figure, axes, np.where(off, matrix, np.nan), names, names, "minus the distance", None)
+    matrices = []
+    for axes, key, title in ((left, "visual", "visual features"), (middle, "motion", "motion of prototypes")):
+        matrix = np.full((len(names), len(names)), np.nan)
+        for row in records:
+            i, j = names.index(row["first"]), names.index(row["second"])
+            matrix[i, j] = matrix[j, i] = row[key]
+        _heat(figure, axes, matrix, shown, shown, "minus the distance", None)
         axes.set_title(title)
-    pairs = np.triu_indices(len(names), 1)
-    right.plot(visual[pairs], moved[pairs], "o", color=layout.colour(0), markersize=4, alpha=0.7)
+        matrices.append(matrix)
+    right.plot(
+        *([row[key] for row in records] for key in ("visual", "motion")), "o", color=layout.colour(0), ms=4, alpha=0.7
+    )
     right.set(xlabel="visual similarity", ylabel="similarity of motion")
-    right.set_title(f"r = {found.r:.2f}, p = {found.p:.2g}, {found.pairs} pairs")
+    right.locator_params(nbins=5)
+    if found := latent.correlation(*matrices):
+        right.set_title(f"r = {found.r:.2f}, p = {found.p:.2g}, {found.pairs} pairs")
     right.grid(**FAINT)
     return figure
 

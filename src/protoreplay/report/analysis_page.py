@@ -1,9 +1,8 @@
 """All analyses of runs that kept their prototypes: figures, the numbers behind them, and one page."""
 
-import statistics
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import matplotlib as mpl
 import numpy as np
@@ -11,13 +10,17 @@ from matplotlib.figure import Figure
 
 from protoreplay.analysis import latent, visual
 from protoreplay.analysis.kept_runs import KeptRun
+from protoreplay.analysis.motion import MotionRecord, write_motion
 from protoreplay.core.errors import UserError
 from protoreplay.core.files import write_whole
+from protoreplay.metrics.intervals import PairedComparison, paired_t_test
 from protoreplay.report import analysis_figures as draw
 from protoreplay.report import figures, layout
 from protoreplay.report.analysis_figures import Palette
 from protoreplay.report.formats import ABSENT, Cell, Table, table_as_csv
 from protoreplay.report.html_parts import Section, figure_on_page, write_sections
+
+MEAN = "mean"
 
 
 class Analysis(NamedTuple):
@@ -30,13 +33,20 @@ class Analysis(NamedTuple):
     records: list[dict[str, Any]]
 
 
-def write_analysis_page(runs: Sequence[KeptRun], folder: Path, encoder: str = visual.ENCODER) -> list[Path]:
+MappedImages = Literal["training", "test"]
+
+
+def write_analysis_page(
+    runs: Sequence[KeptRun], folder: Path, encoder: str = visual.ENCODER, mapped: MappedImages = "training"
+) -> list[Path]:
     """Analyse runs of one method, the first one in figures, and return the files written.
 
     Args:
         runs: by seed, at least one.
-        folder: where the page `analysis.html`, each figure as PNG and PDF and its numbers as CSV go.
+        folder: where the page `analysis.html`, each figure as PNG and PDF and its numbers as CSV go, and `motion.json`,
+            which the paper's claims about motion are held against.
         encoder: whose features say how alike classes look.
+        mapped: which images the maps show.
     """
     if folder.exists() and not folder.is_dir():
         raise UserError(f"{folder} is a file: -o takes a folder")
@@ -45,7 +55,7 @@ def write_analysis_page(runs: Sequence[KeptRun], folder: Path, encoder: str = vi
     palette = Palette(stream.train.class_names, np.unique(first.snapshots[-1].classes).tolist())
     seen = visual.class_features(stream, palette.classes, encoder)
     with mpl.rc_context(layout.STYLE):
-        made = [*_space(first, palette), *_similarity(first, palette, seen, encoder), *_answers(first, palette)]
+        made = [*_space(first, palette, mapped), *_similarity(first, palette, seen, encoder), *_answers(first, palette)]
     over_seeds = _over_seeds(runs, palette.classes, seen)
     folder.mkdir(parents=True, exist_ok=True)
     written = [folder / "analysis.html", folder / "seeds.csv"]
@@ -59,6 +69,7 @@ def write_analysis_page(runs: Sequence[KeptRun], folder: Path, encoder: str = vi
         written.append(folder / f"{one.name}.csv")
         write_whole(written[-1], table_as_csv(Table([], [], 0, one.records)).encode() + b"\n")
     write_whole(written[1], table_as_csv(over_seeds).encode() + b"\n")
+    written.append(write_motion(_motion(runs, encoder, over_seeds.records), folder))
     sections = [
         Section(one.title, [figure_on_page({"only": one.figure}, one.name, one.caption, one.title)], []) for one in made
     ]
@@ -71,12 +82,24 @@ def write_analysis_page(runs: Sequence[KeptRun], folder: Path, encoder: str = vi
     return written
 
 
-def _space(run: KeptRun, palette: Palette) -> Iterator[Analysis]:
+def _motion(runs: Sequence[KeptRun], encoder: str, over_seeds: Sequence[dict[str, Any]]) -> MotionRecord:
+    by_key = {
+        key: {row["seed"]: round(row[key], 6) for row in over_seeds if row["seed"] != MEAN and row[key] is not None}
+        for key in ("outward", "r")
+    }
+    config = runs[0].config.without_seed()
+    return MotionRecord(**config, encoder=encoder, outward=by_key["outward"], correlation=by_key["r"])
+
+
+def _space(run: KeptRun, palette: Palette, mapped: MappedImages) -> Iterator[Analysis]:
     """Maps of the latent space, and what moves in it."""
     snapshots, first = run.snapshots, run.snapshots[0]
-    points = {
-        task: np.concatenate([one.images, one.mean]) for task, one in enumerate(snapshots, start=1) if len(one.images)
+    images = {
+        task: (one.shots, one.shot_labels) if mapped == "training" else (one.images, one.image_labels)
+        for task, one in enumerate(snapshots, start=1)
+        if len(one.images)
     }
+    points = {task: np.concatenate([means, snapshots[task - 1].mean]) for task, (means, _) in images.items()}
     places = {
         "t-SNE": {task: latent.tsne(each) for task, each in points.items()},
         "PCA": {task: latent.principal_axes(each, 2).project(each) for task, each in points.items()},
@@ -84,12 +107,15 @@ def _space(run: KeptRun, palette: Palette) -> Iterator[Analysis]:
     records = []
     for kind, by_task in places.items():
         for task, each in by_task.items():
-            one = snapshots[task - 1]
-            what = ["image"] * len(one.images) + ["prototype"] * len(one.mean)
-            for of, label, (x, y) in zip(what, [*one.image_labels, *one.classes], each, strict=True):
-                records.append({"map": kind, "task": task, "of": of, "class": palette.full(label), "x": x, "y": y})
-    caption = "Latent means of test images (dots) and of prototypes (hollow squares); each map has axes of its own."
-    yield Analysis("maps", "Embedding maps", caption, draw.embedding_maps_figure(places, snapshots, palette), records)
+            of_images, of_prototypes = images[task][1], snapshots[task - 1].classes
+            what = [f"{mapped} image"] * len(of_images) + [draw.PROTOTYPE] * len(of_prototypes)
+            for of, label, (x, y) in zip(what, [*of_images, *of_prototypes], each, strict=True):
+                place = {"x": round(float(x), 4), "y": round(float(y), 4)}
+                records.append({"map": kind, "task": task, "of": of, "class": palette.full(label), **place})
+    caption = (
+        f"Latent means of {mapped} images (dots) and of prototypes (hollow squares); each map has axes of its own."
+    )
+    yield Analysis("maps", "Embedding maps", caption, draw.embedding_maps_figure(records, palette), records)
 
     paths, axes = latent.prototype_paths(snapshots), latent.principal_axes(first.images, 3)
     records = [
@@ -101,7 +127,7 @@ def _space(run: KeptRun, palette: Palette) -> Iterator[Analysis]:
         "Prototype means after each task in the first three principal axes of the images' latent means after task 1; "
         "black squares: the last position."
     )
-    yield Analysis("motion", "Prototype motion", caption, draw.motion_figure(paths, axes, palette), records)
+    yield Analysis("motion", "Prototype motion", caption, draw.motion_figure(records, palette), records)
 
     tasks = range(2, len(snapshots) + 1)
     moved = np.full((len(paths), len(tasks)), np.nan)
@@ -119,8 +145,7 @@ def _space(run: KeptRun, palette: Palette) -> Iterator[Analysis]:
 def _similarity(run: KeptRun, palette: Palette, seen: latent.Floats, encoder: str) -> Iterator[Analysis]:
     """Whether classes that look alike move alike; nothing where fewer than three classes moved, or none did."""
     moved, look, move = _similarities(run, palette.classes, seen)
-    found = latent.correlation(look, move)
-    if found is None:
+    if latent.correlation(look, move) is None:
         return
     pairs = zip(*np.triu_indices(len(moved), 1), strict=True)
     records = [
@@ -128,11 +153,11 @@ def _similarity(run: KeptRun, palette: Palette, seen: latent.Floats, encoder: st
         for i, j in pairs
     ]
     caption = (
-        f"Minus the Euclidean distance between classes: of mean features of {encoder}, and of motion vectors (last "
-        "minus first prototype mean). Pearson's r over pairs of classes, p by permuting classes "
-        f"{latent.PERMUTATIONS:,} times; the paper reports 0.44 on split-cifar10."
+        f"Minus the Euclidean distance between classes: of mean features of {encoder} (the paper: VGG16's second last "
+        "layer), and of motion vectors (last minus first prototype mean). Pearson's r over pairs of classes, p by "
+        f"permuting classes {latent.PERMUTATIONS:,} times; the paper reports 0.44 on split-cifar10."
     )
-    figure = draw.similarity_figure(look, move, [palette.name(label) for label in moved], found)
+    figure = draw.similarity_figure(records, palette)
     yield Analysis("similarity", "Looking alike and moving alike", caption, figure, records)
 
 
@@ -198,7 +223,7 @@ def _cells(
 
 
 def _over_seeds(runs: Sequence[KeptRun], classes: Sequence[int], seen: latent.Floats) -> Table:
-    """One line a run: correlation with its p, calibration error, forgetting; and their means."""
+    """One line a run: how it moved, correlation with its p, calibration error, forgetting; and means with intervals."""
     records: list[dict[str, Any]] = []
     for run in runs:
         _, look, move = _similarities(run, classes, seen)
@@ -207,18 +232,24 @@ def _over_seeds(runs: Sequence[KeptRun], classes: Sequence[int], seen: latent.Fl
         calibration = latent.reliability(last.confidence, last.predicted == last.labels)
         table = latent.class_accuracies(run.snapshots)[1]
         record = {"seed": run.seed, "r": found.r if found else None, "p": found.p if found else None}
-        record |= {"calibration_error": 100 * calibration.error}
+        record |= {"outward": latent.outward_motion(run.snapshots), "calibration_error": 100 * calibration.error}
         record |= {"forgetting": 100 * float(np.mean(np.nanmax(table, axis=1) - table[:, -1]))}
         records.append(record)
-    if len(records) > 1:
-        keys = ("r", "calibration_error", "forgetting")
-        values = {key: [record[key] for record in records] for key in keys}
-        means = {key: None if None in column else statistics.fmean(column) for key, column in values.items()}
-        records.append({"seed": "mean", "p": None, **means})
-    forms = {"seed": "", "r": ".2f", "p": ".2g", "calibration_error": ".1f", "forgetting": ".1f"}
+    forms = {"seed": "", "r": ".2f", "p": ".2g", "outward": ".1f", "calibration_error": ".1f", "forgetting": ".1f"}
     body = [
         [Cell(ABSENT if record[key] is None else format(record[key], form)) for key, form in forms.items()]
         for record in records
     ]
-    header = ["seed", "r of looks and motion", "p", "calibration error, points", "forgetting per class, points"]
-    return Table(header, body, 1, [{key: record[key] for key in forms} for record in records])
+    if len(records) > 1:
+        columns = {key: [record[key] for record in records] for key in forms if key not in ("seed", "p")}
+        means = {key: None if None in column else paired_t_test(column) for key, column in columns.items()}
+        records.append({"seed": MEAN, "p": None, **{key: mean and mean.difference for key, mean in means.items()}})
+        body.append([Cell(_with_interval(means.get(key), form)) for key, form in forms.items()])
+        body[-1][0] = Cell(MEAN)
+    header = ["seed", "r of looks and motion", "p", "moved outward, %", "calibration error", "forgetting per class"]
+    note = "Calibration error and forgetting are in points of percent; behind a mean stands Student's 95 % interval."
+    return Table(header, body, 1, [{key: record[key] for key in forms} for record in records], note)
+
+
+def _with_interval(mean: PairedComparison | None, form: str) -> str:
+    return ABSENT if mean is None else f"{mean.difference:{form}} [{mean.low:{form}}, {mean.high:{form}}]"

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from protoreplay.analysis.results import Curve, Group
 from protoreplay.core.errors import UserError
 from protoreplay.core.files import write_whole
+from protoreplay.metrics.accuracy import accuracies
 from protoreplay.report import layout
 
 CHANCE: dict[str, Any] = {"color": layout.INK, "linestyle": (0, (1, 2)), "linewidth": 1}
@@ -40,6 +41,32 @@ def accuracy_figure(groups: Sequence[Group], narrow: bool = False) -> Figure:
     """Accuracy on everything seen after each task, with the line of chance."""
     curves = [group.accuracy for group in groups]
     return _curves(groups, curves, "accuracy on everything seen (%)", narrow, chance=groups[0].chance())
+
+
+def standard_errors_figure(groups: Sequence[Group]) -> Figure:
+    """The paper's figure of accuracy: after each task, mean and standard error over seeds, and the line of chance."""
+    with mpl.rc_context(layout.STYLE):
+        figure, axes = layout.one_axes(groups, False)
+        ends, colours = [], [layout.colour(number) for number in range(len(groups))]
+        highest = 0.0
+        for number, group in enumerate(groups):
+            values = np.array([accuracies(result.counts) for result in group.results]) * 100
+            mean = values.mean(0)
+            error = values.std(0, ddof=1) / len(values) ** 0.5 if len(values) > 1 else np.zeros_like(mean)
+            # Side by side, so that bars do not hide each other.
+            x = _task_numbers(mean) + 0.025 * (number - (len(groups) - 1) / 2)
+            style: dict[str, Any] = {"color": colours[number], "linewidth": 2 if number == 0 else 1.2}
+            style |= {"linestyle": layout.DASHES[number % len(layout.DASHES)], "capsize": 2, "zorder": 10 - number}
+            axes.errorbar(x, mean, error, marker=layout.MARKERS[number % len(layout.MARKERS)], ms=4, **style)
+            ends.append((float(x[-1]), float(mean[-1])))
+            highest = max(highest, float((mean + error).max()))
+        chance = groups[0].chance()
+        axes.plot(_task_numbers(chance), chance, **CHANCE)
+        layout.task_axis(axes, len(chance))
+        axes.set(xlabel="tasks learned", ylabel="accuracy on everything seen (%)", ylim=(0, min(102, highest + 4)))
+        labels = [*(group.label for group in groups), "chance"]
+        layout.label_right(axes, [*ends, (len(chance), chance[-1])], labels, [*colours, layout.INK])
+        return figure
 
 
 def first_task_figure(groups: Sequence[Group], narrow: bool = False) -> Figure:

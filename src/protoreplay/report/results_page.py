@@ -8,10 +8,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from protoreplay.analysis import claims
+from protoreplay.analysis.motion import MotionRecord
 from protoreplay.analysis.results import Group
+from protoreplay.analysis.verdicts import any_measured, judge_claims
 from protoreplay.core.files import write_whole
-from protoreplay.report.claims_table import claims_table
+from protoreplay.report.claims_table import claims_summary, claims_table
 from protoreplay.report.figures import FIGURES, MOST, Drawing, draw_figure, save_figure
 from protoreplay.report.html_parts import figure_on_page, template
 from protoreplay.report.method_tables import results_table
@@ -25,6 +26,7 @@ def write_results_page(
     path: Path,
     against: str | None = None,
     drawings: Mapping[str, Drawing] = FIGURES,
+    motion: MotionRecord | None = None,
 ) -> None:
     """Write the page.
 
@@ -34,7 +36,9 @@ def write_results_page(
         path: where the page goes.
         against: the method whose difference from the others is marked in the tables.
         drawings: the figures, by name.
+        motion: how prototypes moved, for the claims about it.
     """
+    judged = judge_claims(groups, motion) if any_measured(groups, motion) else []
     page = template("results_page.html").render(
         sections=[
             _protocol_section(number, part, against, drawings) for number, part in enumerate(_by_protocol(groups))
@@ -42,7 +46,8 @@ def write_results_page(
         runs=sum(len(group.results) for group in groups),
         unfinished=unfinished,
         most=MOST,
-        claims=claims_table(groups) if claims.any_measured(groups) else None,
+        claims=claims_table(judged) if judged else None,
+        claims_summary=claims_summary(judged),
         settings=[_recorded_settings(group) for group in groups],
         versions=_versions(groups),
     )
@@ -87,7 +92,7 @@ def _protocol_section(
 def _recorded_settings(group: Group) -> dict[str, Any]:
     return {
         "title": f"{group.protocol}: {group.label}",
-        "seeds": _ranges([result.config.seed for result in group.results]),
+        "seeds": seed_ranges([result.config.seed for result in group.results]),
         "config": json.dumps(group.results[0].config.without_seed(), indent=2),
     }
 
@@ -103,10 +108,10 @@ def _versions(groups: Sequence[Group]) -> list[tuple[str, int]]:
     return Counter(texts).most_common()
 
 
-def _ranges(seeds: Sequence[int]) -> str:
+def seed_ranges(seeds: Sequence[int]) -> str:
     """Seeds for people.
 
-    >>> _ranges([0, 1, 2, 5])
+    >>> seed_ranges([0, 1, 2, 5])
     '0-2, 5'
     """
     parts: list[list[int]] = []
