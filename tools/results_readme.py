@@ -32,6 +32,10 @@ linked beside it: right answers on task *j* after task *i*, for every method and
 of the accuracy on everything seen so far, *final* that after the last task, in per cent, mean ± standard deviation over
 seeds. `make results` repeats all of it (hours; it resumes), `make results-quick` a sample in about ten minutes, and
 `make docs` draws the figures, from the same counts, as part of the site.
+
+Two things below are of an earlier form, until they are run again: `l2`, `ewc`, `online-ewc`, `si`, `mas` and `lwf` have
+the penalties of before their strengths took the convention of their source (half as strong, or for `lwf` four times as
+strong; `ewc` with true labels), and `vpr-paper` has a learning rate of 1e-3 and a temperature of 1.
 """
 CLAIMS = """## What the paper claims, what we measured
 
