@@ -32,16 +32,23 @@ def files(path):
     return {name: (path / name).read_bytes() for name in ("counts.csv", "shots.json", "config.json")}
 
 
-def test_numpy_too_computes_on_one_thread(tmp_path):
-    seen = []
+SMALLEST = torch.finfo(torch.float32).tiny / 4
+"""Below the numbers that have full precision."""
+
+
+def test_numpy_too_computes_on_one_thread_and_without_subnormal_numbers(tmp_path):
+    seen, halves = [], []
 
     class Threads(RunProgress):
         def task(self, position, accuracy, seconds):
             seen.extend(pool["num_threads"] for pool in threadpoolctl.threadpool_info() if pool["user_api"] == "blas")
+            halves.append(float(torch.full((100,), 2 * SMALLEST).mul(0.5)[0]))
 
     with threadpoolctl.threadpool_limits(2, user_api="blas"):
         execute(resolve("split-digits", "vpr", 0, {"tasks": 1}), tmp_path, Threads())
     assert set(seen) == {1}
+    assert halves == [0.0]
+    assert torch.full((100,), 2 * SMALLEST).mul(0.5)[0] > 0
 
 
 def test_a_run_is_the_library_loop_written_down(tmp_path):

@@ -171,11 +171,17 @@ def _one_task(
 
 @contextlib.contextmanager
 def one_thread() -> Iterator[None]:
-    """Sums depend on how many threads share them: with one, a result does not depend on where it was computed."""
+    """Sums depend on how many threads share them: with one, a result does not depend on where it was computed.
+
+    Numbers too small for full precision are taken as 0: moments of an optimiser that fade away for thousands of steps
+    become such numbers, and arithmetic with them takes several times as long.
+    """
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
+    torch.set_flush_denormal(True)
     try:
         with threadpoolctl.threadpool_limits(1, user_api="blas"):  # NumPy's
             yield
     finally:
+        torch.set_flush_denormal(False)
         torch.set_num_threads(threads)
