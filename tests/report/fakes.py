@@ -12,9 +12,9 @@ def fake_run(path, method, seed, accuracies, settings=None, finished=True, kept=
     """
     folder = RunFolder(path)
     with folder.locked():
-        protocol = config.pop("protocol", "split-digits")
+        protocol, stream = config.pop("protocol", "split-digits"), config.pop("stream", {"shots": 10})
         said = {
-            "protocol": {"name": protocol, "settings": {"shots": 10}},
+            "protocol": {"name": protocol, "settings": stream},
             "method": {"name": method, "settings": settings or {}},
             "seed": seed,
             "evaluation": "test",

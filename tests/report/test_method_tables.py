@@ -15,7 +15,7 @@ def test_lines_are_hand_computed_means(runs):
     good, bad = method_tables.results_table(collect(runs)[0]).records
     assert (good["method"], good["seeds"], good["avg"], good["avg_std"], good["final"]) == ("good", 3, 85, 10, 80)
     assert good["avg_sem"] == pytest.approx(10 / 3**0.5, abs=1e-3)
-    assert (good["avg_low"], good["avg_high"]) == (75, 95)
+    assert (good["avg_low"], good["avg_high"]) == pytest.approx((85 - 24.841, 85 + 24.841), abs=1e-3)
     assert (good["forgetting"], good["backward_transfer"], good["performance_drop"]) == (10, -10, 10)
     assert (good["seconds"], good["kept_numbers"], good["kept_bytes"]) == (1.5, 15, 45)
     assert bad["method"] == "bad"
@@ -27,7 +27,44 @@ def test_one_seed_has_no_deviation_and_no_marks(tmp_path):
     made = method_tables.results_table(collect(tmp_path)[0])
     assert json.loads(formats.table_as_json(made))[0]["avg_std"] is None
     assert formats.table_as_text(made).splitlines()[2].split()[:3] == ["only", "1", "70.0"]
-    assert made.note == ""
+    assert made.note == "Bold: the best of each column."
+    assert "^: the best of each column." in formats.table_as_text(made)
+
+
+def test_the_best_of_each_column_stands_out_in_every_format(tmp_path):
+    fake_run(tmp_path / "a", "steady", 0, [70, 50])
+    fake_run(tmp_path / "b", "early", 0, [90, 40])
+    made = method_tables.results_table(collect(tmp_path)[0], ["avg", "final", "performance_drop", "kept_numbers"])
+    assert [[cell.strong for cell in line] for line in made.body] == [
+        [False, False, True, False, False, False],
+        [False, False, False, True, True, False],  # both keep as much, so neither is best
+    ]
+    assert [record["final_best"] for record in made.records] == [False, True]
+    assert formats.table_as_text(made).count(" ^") == 3
+    assert formats.table_as_markdown(made).count("**") == 6
+    assert formats.table_as_latex(made).count("textbf") == 3
+
+
+def test_streams_that_differ_stand_apart_and_are_never_tested_against_each_other(tmp_path):
+    for seed in range(3):
+        fake_run(tmp_path / f"a{seed}", "good", seed, [90 + seed, 80 + seed])
+        fake_run(tmp_path / f"b{seed}", "bad", seed, [50 + 2 * seed, 40 + seed])
+        fake_run(tmp_path / f"c{seed}", "rich", seed, [70 + seed, 60 - seed], stream={"shots": 50})
+        fake_run(tmp_path / f"d{seed}", "good", seed, [99, 99 - seed], evaluation="validation")
+    groups, _ = collect(tmp_path)
+    assert [(group.protocol, group.label) for group in groups] == [
+        ("split-digits", "good"),
+        ("split-digits", "bad"),
+        ("split-digits evaluation=validation", "good"),
+        ("split-digits shots=50", "rich"),
+    ]
+    made = method_tables.results_table(groups)
+    assert [line[3].mark for line in made.body] == [False, True, False, False]
+    assert made.note.endswith("Lines of different protocols cannot be compared.")
+    with pytest.raises(
+        UserError, match="they share no seed on the same stream: there is split-digits and split-digits sh"
+    ):
+        method_tables.differences_table(groups, ["bad", "rich"])
 
 
 def test_marks_are_against_the_best_or_the_chosen(runs):
@@ -55,7 +92,7 @@ def test_columns_and_spread_are_chosen(runs):
     groups, _ = collect(runs)
     chosen = method_tables.results_table(groups, ["final", "backward_transfer"], "ci")
     assert chosen.header == ["method", "seeds", "final %", "backward transfer"]
-    assert [cell.text for cell in chosen.body[0]] == ["good", "3", "80.0 [70.0, 90.0]", "-10.0 [-10.0, -10.0]"]
+    assert [cell.text for cell in chosen.body[0]] == ["good", "3", "80.0 [55.2, 104.8]", "-10.0 [-10.0, -10.0]"]
     assert [key for key in chosen.records[0] if key in METRICS] == ["final", "backward_transfer"]
     assert method_tables.results_table(groups, ["avg"], "sem").body[0][2].text == "85.0 ± 5.8"
     for mistake in (["fnal"], ["avg", ""]):
@@ -122,7 +159,7 @@ def test_formats_agree(runs):
     text, markdown = formats.table_as_text(made).splitlines(), formats.table_as_markdown(made).splitlines()
     assert text[:1] + text[2:4] == [line.rstrip() for line in text[:1] + text[2:4]]
     assert [line.split()[0] for line in text[2:4]] == ["good", "bad"]
-    assert markdown[2].startswith("| **good** | 3 | **85.0 ± 10.0** |")
+    assert markdown[2].startswith("| good | 3 | **85.0 ± 10.0** |")
     assert markdown[3].startswith(r"| bad | 3 | 41.0 ± 11.0 \* |")
     assert len({line.count("|") for line in markdown[:4]}) == 1
 

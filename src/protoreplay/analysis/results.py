@@ -4,10 +4,10 @@ import csv
 import functools
 import json
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,7 @@ from protoreplay.experiments.run_config import RunConfig
 from protoreplay.experiments.run_folder import RunFolder, find_run_folders, seconds_of
 from protoreplay.metrics import accuracy
 from protoreplay.metrics.accuracy import Count
-from protoreplay.metrics.intervals import SeedSummary, bootstrap_interval, summarise
+from protoreplay.metrics.intervals import SeedSummary, student_interval, summarise
 
 
 @dataclass(frozen=True)
@@ -51,12 +51,14 @@ class Metric:
         of: its value.
         accuracy: whether it is made of accuracies, in percent; those are compared between methods.
         digits: after the point.
+        best: which end of it is the better one.
     """
 
     heading: str
     of: Callable[[Result], float]
     accuracy: bool = True
     digits: int = 1
+    best: Literal["highest", "lowest"] = "highest"
 
 
 def _percent(of: Callable[[list[Count]], float]) -> Callable[[Result], float]:
@@ -66,19 +68,26 @@ def _percent(of: Callable[[list[Count]], float]) -> Callable[[Result], float]:
 METRICS: dict[str, Metric] = {
     "avg": Metric("avg %", _percent(accuracy.average_accuracy)),
     "final": Metric("final %", _percent(accuracy.final_accuracy)),
-    "forgetting": Metric("forgetting", _percent(accuracy.forgetting)),
+    "forgetting": Metric("forgetting", _percent(accuracy.forgetting), best="lowest"),
     "backward_transfer": Metric("backward transfer", _percent(accuracy.backward_transfer)),
     "first_task_retention": Metric("first task kept %", _percent(accuracy.first_task_retention)),
-    "performance_drop": Metric("drop", _percent(accuracy.performance_drop)),
-    "seconds": Metric("seconds", lambda result: result.seconds, accuracy=False),
-    "kept_numbers": Metric("kept numbers", lambda result: result.kept_numbers, accuracy=False, digits=0),
-    "kept_bytes": Metric("kept bytes", lambda result: result.kept_bytes, accuracy=False, digits=0),
+    "performance_drop": Metric("drop", _percent(accuracy.performance_drop), best="lowest"),
+    "seconds": Metric("seconds", lambda result: result.seconds, accuracy=False, best="lowest"),
+    "kept_numbers": Metric("kept numbers", lambda result: result.kept_numbers, False, 0, "lowest"),
+    "kept_bytes": Metric("kept bytes", lambda result: result.kept_bytes, False, 0, "lowest"),
 }
 
 
 @dataclass(frozen=True)
 class Group:
-    """The runs of one method with one set of settings on one protocol, over seeds."""
+    """The runs of one method with one set of settings on one kind of stream, over seeds.
+
+    Attributes:
+        protocol: the stream's; where runs of several streams stand side by side, also how it differs from the others.
+            Only groups of the same can be compared.
+        label: the method's, and how its settings differ from those of other groups.
+        results: one a seed.
+    """
 
     protocol: str
     label: str
@@ -123,7 +132,7 @@ class Group:
 
 
 class Curve(NamedTuple):
-    """After each task, in percent: the mean over seeds and the ends of its bootstrap interval."""
+    """After each task, in percent: the mean over seeds and the ends of Student's interval for it."""
 
     mean: NDArray[np.float64]
     low: NDArray[np.float64]
@@ -133,7 +142,7 @@ class Curve(NamedTuple):
 def _curve(fractions: list[list[float]]) -> Curve:
     values = 100 * np.asarray(fractions, dtype=np.float64)
     mean = values.mean(axis=0)
-    return Curve(mean, *bootstrap_interval(values)) if len(values) > 1 else Curve(mean, mean, mean)
+    return Curve(mean, *student_interval(values)) if len(values) > 1 else Curve(mean, mean, mean)
 
 
 def groups_labelled(groups: Sequence[Group], label: str) -> list[Group]:
@@ -221,27 +230,43 @@ def read_result(folder: RunFolder) -> Result | None:
 
 
 def _group(results: list[Result]) -> list[Group]:
-    """Groups in the order of their average accuracy; where a method occurs more than once, its label says how."""
+    """Groups in the order of their average accuracy, those of one stream together.
+
+    Where a protocol or a method occurs more than once, its label says how.
+    """
     groups: dict[str, list[Result]] = {}
     for result in results:
         groups.setdefault(json.dumps(result.config.without_seed(), sort_keys=True), []).append(result)
-    families: dict[tuple[str, str], list[dict[str, Any]]] = {}
-    for members in groups.values():
-        config = members[0].config
-        families.setdefault((config.protocol.name, config.method.name), []).append(_all_settings(config))
-    usual = {names: _usual(family) for names, family in families.items()}
-    short = short_names(dict.fromkeys(method for _, method in families))
-    labelled = []
-    for members in groups.values():
-        config = members[0].config
-        common, own = usual[config.protocol.name, config.method.name], _all_settings(config)
-        differing = [f"{key}={own[key]}" for key in own if common.get(key, ...) != own[key]]
-        label = " ".join([short[config.method.name], *differing])
-        labelled.append(Group(config.protocol.name, label, sorted(members, key=lambda result: result.config.seed)))
-    return sorted(labelled, key=lambda group: (group.protocol, -group.summaries["avg"].mean))
+    configs = [members[0].config for members in groups.values()]
+    short = short_names(dict.fromkeys(config.method.name for config in configs))
+    streams = _labels([(config.protocol.name, config.protocol.name, _stream_settings(config)) for config in configs])
+    labels = _labels(
+        [
+            ((stream, config.method.name), short[config.method.name], config.method.settings)
+            for stream, config in zip(streams, configs, strict=True)
+        ]
+    )
+    found = [
+        Group(stream, label, sorted(members, key=lambda result: result.config.seed))
+        for stream, label, members in zip(streams, labels, groups.values(), strict=True)
+    ]
+    return sorted(found, key=lambda group: (group.protocol, -group.summaries["avg"].mean))
 
 
-def _usual(family: list[dict[str, Any]]) -> dict[str, Any]:
+def _labels(named: Sequence[tuple[Hashable, str, Mapping[str, Any]]]) -> list[str]:
+    """Of families, names and settings: the names, each with the settings that are not the usual ones of its family."""
+    families: dict[Hashable, list[Mapping[str, Any]]] = defaultdict(list)
+    for family, _, settings in named:
+        if settings not in families[family]:
+            families[family].append(settings)
+    usual = {family: _usual(members) for family, members in families.items()}
+    return [
+        " ".join([name, *(f"{key}={own[key]}" for key in own if usual[family].get(key, ...) != own[key])])
+        for family, name, own in named
+    ]
+
+
+def _usual(family: list[Mapping[str, Any]]) -> dict[str, Any]:
     """The commonest value of each setting among variants of a method; where two are as common, none."""
     usual = {}
     for key in family[0]:
@@ -252,5 +277,6 @@ def _usual(family: list[dict[str, Any]]) -> dict[str, Any]:
     return usual
 
 
-def _all_settings(config: RunConfig) -> dict[str, Any]:
-    return {**config.protocol.settings, **config.method.settings, "evaluation": config.evaluation}
+def _stream_settings(config: RunConfig) -> dict[str, Any]:
+    """All that makes runs of one protocol incomparable."""
+    return {**config.protocol.settings, "evaluation": config.evaluation}

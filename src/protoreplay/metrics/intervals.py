@@ -1,6 +1,5 @@
 """How far a mean over a few seeds can be trusted: spread, intervals, paired tests. Pure functions."""
 
-import functools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +9,6 @@ from numpy.typing import NDArray
 
 CONFIDENCE = 0.95
 """Of every interval."""
-RESAMPLES = 4_000
 
 
 @dataclass(frozen=True)
@@ -22,7 +20,7 @@ class SeedSummary:
         mean: their mean.
         std: standard deviation, with n - 1.
         sem: standard error of the mean, `std / sqrt(n)`.
-        low: lower end of the bootstrap interval for the mean at `CONFIDENCE`.
+        low: lower end of Student's interval for the mean at `CONFIDENCE`.
         high: its upper end.
     """
 
@@ -41,20 +39,18 @@ def summarise(columns: Sequence[Sequence[float]]) -> list[SeedSummary]:
     if n < 2:
         return [SeedSummary(n, float(mean)) for mean in means]
     stds = values.std(axis=0, ddof=1)
-    ends = zip(*bootstrap_interval(values), strict=True)
+    ends = zip(*student_interval(values), strict=True)
     return [
         SeedSummary(n, float(mean), float(std), float(std) / math.sqrt(n), float(low), float(high))
         for mean, std, (low, high) in zip(means, stds, ends, strict=True)
     ]
 
 
-def bootstrap_interval(values: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Interval at `CONFIDENCE` for the mean over seeds of each column, from 4,000 resamples with a fixed seed.
+def student_interval(values: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Student's interval at `CONFIDENCE` for the mean over seeds of each column.
 
-    Percentiles of resampled means are too narrow for few values. So we take the percentiles further out that would
-    give Student's interval if the values were normal (the expanded percentile interval of Hesterberg 2015). It never
-    leaves the range of the values, and at three seeds it is that range; of normal values it covers the mean in 75 % of
-    cases at 3 seeds, 92 % at 5 and 95 % at 10.
+    Accuracies over thousands of images are near to normal, so it covers the true mean in 95 of 100 cases at any number
+    of seeds. A bootstrap cannot: with three values it never leaves their range, which holds the mean in 75 of 100.
 
     Args:
         values: seeds x columns, at least two seeds.
@@ -62,14 +58,11 @@ def bootstrap_interval(values: NDArray[np.float64]) -> tuple[NDArray[np.float64]
     Returns:
         The two ends, one number a column each.
     """
-    from scipy.special import ndtr, stdtrit
+    from scipy.special import stdtrit
 
-    n = len(values)
-    tail = float(ndtr(-math.sqrt(n / (n - 1)) * stdtrit(n - 1, (1 + CONFIDENCE) / 2)))
-    # Not `@`: the threads of a BLAS cost more than they save here, and the sum would depend on their number.
-    means = np.einsum("nc,nr->cr", values, _resampling(n))
-    low, high = np.quantile(means, [tail, 1 - tail], axis=1)
-    return low, high
+    n, mean = len(values), values.mean(axis=0)
+    reach = stdtrit(n - 1, (1 + CONFIDENCE) / 2) * values.std(axis=0, ddof=1) / math.sqrt(n)
+    return mean - reach, mean + reach
 
 
 @dataclass(frozen=True)
@@ -134,11 +127,3 @@ def holm_correction(p_values: Sequence[float | None]) -> list[float | None]:
         running = max(running, min(1.0, p * (len(tests) - rank)))
         corrected[index] = running
     return corrected
-
-
-@functools.lru_cache(maxsize=64)
-def _resampling(n: int) -> NDArray[np.float64]:
-    """n x RESAMPLES: how much each of n values weighs in each resampled mean."""
-    drawn = np.random.default_rng(0).multinomial(n, np.full(n, 1 / n), size=RESAMPLES)
-    weights: NDArray[np.float64] = np.ascontiguousarray(drawn.T) / n
-    return weights

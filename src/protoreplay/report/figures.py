@@ -247,7 +247,7 @@ def _ranking(groups: Sequence[Group], key: str, unit: str) -> str:
 FIGURES: dict[str, Drawing] = {
     "accuracy": Drawing(
         "Accuracy after each task",
-        "On all classes seen so far, mean over seeds; the band is the 95 % bootstrap interval of the mean, the dotted "
+        "On all classes seen so far, mean over seeds; the band is Student's 95 % interval of the mean, the dotted "
         "line guessing among the classes seen.",
         accuracy_figure,
         lambda groups: f"Lines of accuracy after each task. Average over tasks: {_ranking(groups, 'avg', ' %')}.",
@@ -272,7 +272,7 @@ FIGURES: dict[str, Drawing] = {
     ),
     "memory": Drawing(
         "Accuracy against what is kept",
-        "Average accuracy, with its 95 % bootstrap interval, against all bytes carried from task to task.",
+        "Average accuracy, with Student's 95 % interval, against all bytes carried from task to task.",
         kept_bytes_figure,
         lambda groups: (
             "Points of average accuracy against kept bytes. Kept: "

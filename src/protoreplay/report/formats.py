@@ -11,7 +11,9 @@ from typing import Any, NamedTuple
 
 from protoreplay.core.columns import align_columns
 
-MARK = "*"
+MARK, BEST = "*", "^"
+BEST_LEGEND = "Bold: the best of each column."
+"""In text, which has no bold, the sign `BEST` stands for it."""
 ABSENT = "\N{EN DASH}"
 """In place of what was not measured."""
 WIDEST = 44
@@ -36,6 +38,7 @@ class Table:
         words: how many columns hold words; these come first and stand to the left, numbers to the right.
         records: the same lines in full, with equal keys.
         note: what the marks mean; empty where there is nothing to say.
+        best: whether what stands out in a column of numbers is the best of it.
     """
 
     header: list[str]
@@ -43,6 +46,7 @@ class Table:
     words: int
     records: list[dict[str, Any]] = field(default_factory=list)
     note: str = ""
+    best: bool = False
 
     def marked(self, column: int) -> bool:
         """Whether a column has marks."""
@@ -52,18 +56,26 @@ class Table:
 def table_as_text(table: Table) -> str:
     """Aligned columns; long words go on in the next line, and the note stands below."""
     lines: list[list[str]] = []
+    # Blanks in place of signs keep the numbers of a column aligned.
+    signs = [
+        max([len(_signs(table, line[column])) for line in table.body], default=0) for column in range(len(table.header))
+    ]
     for line in [[Cell(name) for name in table.header], *table.body]:
         wrapped = [textwrap.wrap(cell.text, WIDEST) or [""] for cell in line[: table.words]]
-        # A blank in place of a mark keeps the numbers of a column aligned.
         numbers = [
-            cell.text + ((" " + (MARK if cell.mark else " ")) if table.marked(column) else "")
+            cell.text + _signs(table, cell).ljust(signs[column])
             for column, cell in enumerate(line[table.words :], start=table.words)
         ]
         for part in range(max([len(words) for words in wrapped], default=1)):
             heads = [words[part] if part < len(words) else "" for words in wrapped]
             lines.append([*heads, *(numbers if part == 0 else [""] * len(numbers))])
     printed = align_columns(lines, table.words, rule=True)
-    return "\n".join([*printed, *textwrap.wrap(table.note, 100)])
+    return "\n".join([*printed, *textwrap.wrap(table.note.replace("Bold:", f"{BEST}:"), 100)])
+
+
+def _signs(table: Table, cell: Cell) -> str:
+    found = (BEST if table.best and cell.strong else "") + (MARK if cell.mark else "")
+    return f" {found}" if found else ""
 
 
 def table_as_markdown(table: Table) -> str:

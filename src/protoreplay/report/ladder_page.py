@@ -25,7 +25,7 @@ from protoreplay.report.html_parts import Section, figure_on_page, write_section
 LADDER_COLUMNS = {"avg": "average over tasks (%)", "final": "after the last task (%)"}
 CAPTION = (
     "Every rung is the one above it with one thing changed, on the same seeds. Bars are means over seeds, and strokes "
-    "their 95 % bootstrap intervals. Beside a bar stand its mean and the difference to the rung above, with Student's "
+    "Student's 95 % intervals. Beside a bar stand its mean and the difference to the rung above, with Student's "
     "95 % interval of the paired differences, bold where that does not contain 0. Grey is vpr-paper, blue vpr-linear, "
     "green vpr."
 )

@@ -7,11 +7,11 @@ from typing import Any
 from protoreplay.analysis.results import METRICS, Group, groups_labelled
 from protoreplay.core.errors import UserError, unknown_name
 from protoreplay.metrics.intervals import SeedSummary, compare_seeds, holm_correction
-from protoreplay.report.formats import ABSENT, MARK, Cell, Table
+from protoreplay.report.formats import ABSENT, BEST_LEGEND, MARK, Cell, Table
 
 SHOWN = ("avg", "final", "forgetting", "seconds", "kept_numbers", "kept_bytes")
 COMPARED = ("avg", "final", "forgetting")
-SPREADS = {"std": "standard deviation", "sem": "standard error", "ci": "bootstrap interval"}
+SPREADS = {"std": "standard deviation", "sem": "standard error", "ci": "Student's interval"}
 SIGNIFICANCE = 0.05
 """A corrected p below it is marked."""
 
@@ -33,22 +33,41 @@ def results_table(
     _check_names(columns, METRICS, "column")
     _check_names([spread], SPREADS, "spread")
     shown = columns or SHOWN
-    tests = _tests(groups, against)
+    tests, best = _tests(groups, against), _best_values(groups)
     several = len({group.protocol for group in groups}) > 1
     body, records = [], []
     for group in groups:
         reference, corrected = tests[group.protocol, group.label]
-        strong = len(groups) > 1 and reference is group
-        line = [Cell(group.label, strong=strong), Cell(str(len(group.results)))]
+        line = [Cell(group.label), Cell(str(len(group.results)))]
         for key in shown:
             p = corrected.get(key)
             text = _with_spread(group.summaries[key], key, spread)
-            line.append(Cell(text, mark=_below(p), strong=strong and METRICS[key].accuracy))
+            line.append(Cell(text, mark=_below(p), strong=group.label in best[group.protocol, key]))
         body.append([Cell(group.protocol), *line] if several else line)
-        records.append(_results_record(group, columns or list(METRICS), reference, corrected))
+        records.append(_results_record(group, columns or list(METRICS), reference, corrected, best))
     header = ["method", "seeds", *(METRICS[key].heading for key in shown)]
-    note = _note(groups, tests, against, spread) if any(corrected for _, corrected in tests.values()) else ""
-    return Table([*["protocol"] * several, *header], body, 1 + several, records, note)
+    sentences = [BEST_LEGEND] if any(cell.strong for line in body for cell in line) else []
+    if any(corrected for _, corrected in tests.values()):
+        sentences = [_spread_note(spread), *sentences, _test_note(groups, tests, against)]
+    if several:
+        sentences.append("Lines of different protocols cannot be compared.")
+    return Table([*["protocol"] * several, *header], body, 1 + several, records, " ".join(sentences), best=True)
+
+
+Best = dict[tuple[str, str], set[str]]
+"""By protocol and metric, the labels with the best mean, as it is shown; none where there is nothing to compare."""
+
+
+def _best_values(groups: Sequence[Group]) -> Best:
+    best: Best = {}
+    for protocol, members in itertools.groupby(groups, key=lambda group: group.protocol):
+        part = list(members)
+        for key, metric in METRICS.items():
+            means = {group.label: round(group.summaries[key].mean, metric.digits) for group in part}
+            end = max(means.values()) if metric.best == "highest" else min(means.values())
+            found = {label for label, mean in means.items() if mean == end}
+            best[protocol, key] = found if len(found) < len(part) else set()
+    return best
 
 
 Tests = dict[tuple[str, str], tuple[Group | None, dict[str, float | None]]]
@@ -77,26 +96,29 @@ def _p(group: Group, reference: Group | None, key: str) -> float | None:
     return found.p if found else None
 
 
-def _note(groups: Sequence[Group], tests: Tests, against: str | None, spread: str) -> str:
+def _spread_note(spread: str) -> str:
+    return f"In brackets: {SPREADS[spread]} at 95 %." if spread == "ci" else f"±: {SPREADS[spread]} over seeds."
+
+
+def _test_note(groups: Sequence[Group], tests: Tests, against: str | None) -> str:
     protocols = {group.protocol for group in groups}
     name = against or (groups[0].label if len(protocols) == 1 else "")
     what = f"{name}{'' if against else ', the best avg'}" if name else "the best avg of its protocol"
     most = max(sum(key[0] == protocol for key in tests) for protocol in protocols) - 1
     many = f", Holm-corrected for {most} comparisons" if most > 1 else ""
-    behind = f"In brackets: {SPREADS[spread]} at 95 %" if spread == "ci" else f"±: {SPREADS[spread]} over seeds"
-    return f"{behind}. {MARK}: differs from {what}, p < {SIGNIFICANCE} in a paired t test on common seeds{many}."
+    return f"{MARK}: differs from {what}, p < {SIGNIFICANCE} in a paired t test on common seeds{many}."
 
 
 def _results_record(
-    group: Group, columns: Sequence[str], reference: Group | None, corrected: dict[str, float | None]
+    group: Group, columns: Sequence[str], reference: Group | None, corrected: dict[str, float | None], best: Best
 ) -> dict[str, Any]:
     record: dict[str, Any] = {"protocol": group.protocol, "method": group.label, "seeds": len(group.results)}
     for key in columns:
         summary = group.summaries[key]
+        record[key] = round(summary.mean, 3) if METRICS[key].digits else round(summary.mean)
+        record[f"{key}_best"] = group.label in best[group.protocol, key]
         if METRICS[key].digits == 0:
-            record[key] = round(summary.mean)
             continue
-        record[key] = round(summary.mean, 3)
         for name in ("std", "sem", "low", "high") if METRICS[key].accuracy else ("std",):
             value = getattr(summary, name)
             record[f"{key}_{name}"] = None if value is None else round(value, 3)
@@ -133,7 +155,8 @@ def differences_table(groups: Sequence[Group], labels: Sequence[str], columns: S
                 names = {"protocol": protocol, "first": first, "second": second, "metric": key}
                 records.append({**names, **vars(tested)})
     if not records:
-        raise UserError(f"--compare {','.join(labels)}: they share no seed on any protocol")
+        streams = " and ".join(dict.fromkeys(protocol for part in found.values() for protocol in part))
+        raise UserError(f"--compare {','.join(labels)}: they share no seed on the same stream: there is {streams}")
     for record, p in zip(records, holm_correction([record["p"] for record in records]), strict=True):
         record["p_holm"] = p
     body = []
