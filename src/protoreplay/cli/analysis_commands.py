@@ -17,6 +17,7 @@ from protoreplay.cli.options import (
     Overrides,
     ProtocolName,
     RunsFolder,
+    Seeds,
     method_names,
     parse_pairs,
     pick_engine,
@@ -36,7 +37,7 @@ def ablate_command(
         str | None,
         typer.Option(metavar="A,B", help="Some of them, by our name or the paper's, such as NoWeightEucli."),
     ] = None,
-    seeds: Annotated[int, typer.Option(min=1, help="Number of seeds, from 0.")] = 3,
+    seeds: Seeds = "3",
     overrides: Overrides = None,
     jobs: Jobs = 1,
     engine: EngineName = "local",
@@ -57,6 +58,7 @@ def ablate_command(
     from protoreplay.experiments.grid import RunsFailedError, execute_grid
     from protoreplay.experiments.grid_queue import default_runs_folder
     from protoreplay.experiments.run_progress import for_this_terminal
+    from protoreplay.experiments.spec import parse_seeds
     from protoreplay.report import ablation_page as ablations
     from protoreplay.report.formats import table_as_text
 
@@ -64,7 +66,7 @@ def ablate_command(
     for name in names:
         known_name("method", name, ABLATED_METHODS, " to ablate")
     chosen = only.split(",") if only else []
-    planned = plan_ablations(protocol, names, list(range(seeds)), parse_pairs(overrides), device, chosen)
+    planned = plan_ablations(protocol, names, parse_seeds(seeds, "test"), parse_pairs(overrides), device, chosen)
     does = pick_engine(engine, jobs, device, address, cpus_per_run, gpus_per_run)
     root, failed = out or default_runs_folder(protocol, "ablations"), None
     try:
@@ -86,7 +88,7 @@ def ablate_command(
 @analysis_app.command("ladder")
 def ladder_command(
     protocol: ProtocolName,
-    seeds: Annotated[int, typer.Option(min=1, help="Number of seeds, from 0; on validation images from 1000.")] = 3,
+    seeds: Seeds = "3",
     overrides: Overrides = None,
     evaluation: EvalOn = "test",
     jobs: Jobs = 1,
@@ -105,12 +107,12 @@ def ladder_command(
     from protoreplay.experiments.grid import RunsFailedError, execute_grid
     from protoreplay.experiments.grid_queue import default_runs_folder
     from protoreplay.experiments.run_progress import for_this_terminal
-    from protoreplay.experiments.spec import first_seeds
+    from protoreplay.experiments.spec import parse_seeds
     from protoreplay.report.formats import table_as_text
     from protoreplay.report.ladder_page import ladder_table, measured_ladder, write_ladder_page
 
     chosen = pick_evaluation(evaluation)
-    planned = plan_ladder(protocol, first_seeds(seeds, chosen), parse_pairs(overrides), chosen, device)
+    planned = plan_ladder(protocol, parse_seeds(seeds, chosen), parse_pairs(overrides), chosen, device)
     does = pick_engine(engine, jobs, device, address, cpus_per_run, gpus_per_run)
     root, failed = out or default_runs_folder(protocol, "ladder"), None
     try:

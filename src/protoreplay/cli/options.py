@@ -26,6 +26,12 @@ Vary = Annotated[
     list[str] | None,
     typer.Option("--vary", metavar="KEY=A,B", help="A setting with each of several values; may be given often."),
 ]
+Seeds = Annotated[
+    str,
+    typer.Option(
+        "--seeds", metavar="N|A-B|A,B", help="How many, from 0 (on validation images from 1000), or which: 100-104."
+    ),
+]
 EvalOn = Annotated[
     str,
     typer.Option(

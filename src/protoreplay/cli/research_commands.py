@@ -19,6 +19,7 @@ from protoreplay.cli.options import (
     OneMethod,
     Overrides,
     ProtocolName,
+    Seeds,
     Vary,
     method_names,
     parse_pairs,
@@ -67,7 +68,7 @@ def run_command(
 def bench_command(
     protocol: ProtocolName,
     methods: MethodNames = "all",
-    seeds: Annotated[int, typer.Option(min=1, help="Number of seeds, from 0; on validation images from 1000.")] = 3,
+    seeds: Seeds = "3",
     overrides: Overrides = None,
     vary: Vary = None,
     evaluation: EvalOn = "test",
@@ -85,11 +86,11 @@ def bench_command(
     from protoreplay.experiments.grid import RunsFailedError, execute_grid
     from protoreplay.experiments.grid_queue import default_runs_folder
     from protoreplay.experiments.run_progress import for_this_terminal
-    from protoreplay.experiments.spec import first_seeds, resolve_grid
+    from protoreplay.experiments.spec import parse_seeds, resolve_grid
 
     chosen = pick_evaluation(evaluation)
     varied = parse_varied(vary)
-    names, numbers = method_names(methods), first_seeds(seeds, chosen)
+    names, numbers = method_names(methods), parse_seeds(seeds, chosen)
     specs = resolve_grid(protocol, names, numbers, parse_pairs(overrides), chosen, varied, device, keep_prototypes)
     does = pick_engine(engine, jobs, device, address, cpus_per_run, gpus_per_run)
     root = out or default_runs_folder(protocol)
