@@ -42,7 +42,7 @@ def program(*words, **options):
         (["run", "split-digits", "--set", "tau"], "--set tau: write KEY=VALUE"),
         (
             ["run", "split-digits", "--method", "sgd", "--set", "encoder=vgg"],
-            "sgd: encoder=vgg: unknown encoder 'vgg' to train; known: conv-small, conv5, conv5-bn, lenet, lenet-bn, mlp-",
+            "sgd: encoder=vgg: unknown encoder 'vgg' to train; known: conv-small, conv5, conv5-bn, lenet, lenet-bn",
         ),
         (["run", "split-digits", "--set", "first_shots=x"], "as an integer, or input should be 'same' or 'all'"),
         (["run", "split-digits", "--method", "vrp"], "unknown method 'vrp' (did you mean vpr?); known: "),

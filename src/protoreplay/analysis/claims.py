@@ -73,7 +73,7 @@ class Evidence:
         found = [
             group
             for group in self.groups
-            if group.results[0].config.method.name == form.method and _has(_settings_of(group), wanted)
+            if group.results[0].config.method.name == form.method and _is_made_with(_settings_of(group), wanted)
         ]
         return sorted(found, key=lambda group: -len(group.results))
 
@@ -89,7 +89,7 @@ class Evidence:
         return max(pairs, key=lambda pair: len(_common_seeds(pair)), default=None)
 
 
-def _has(settings: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
+def _is_made_with(settings: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
     return wanted.items() <= {**{key: PAPER[key] for key in BEFORE}, **settings}.items()
 
 
@@ -383,7 +383,7 @@ CLAIMS: tuple[Claim, ...] = (
 
 def gather_evidence(groups: Sequence[Group], motion: MotionRecord | None = None) -> Evidence:
     """What counts of runs and motion: the paper's protocol, tasks, shots and epochs, tested on test images."""
-    counts = motion is not None and _is_papers(motion) and _has(motion.method.settings, PAPER)
+    counts = motion is not None and _is_papers(motion) and _is_made_with(motion.method.settings, PAPER)
     kept = [group for group in groups if _is_papers(group.results[0].config)]
     return Evidence(kept, motion if counts else None)
 
