@@ -36,7 +36,7 @@ class DomainPrototypes:
         return classes, (weight / weight.sum(1, keepdim=True)).to(self.mean.dtype) @ self.mean
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class VPRPrototypes:
     """All prototypes.
 
@@ -75,33 +75,20 @@ class VPRPrototypes:
     def plus_scatter(self, rows: Tensor) -> "VPRPrototypes":
         """With the products of more rows, N x D, in the scatter; they are summed in double precision."""
         rows = rows.cpu().double()
-        added = rows.square().sum(0) if self._diagonal_alone else (rows.T @ rows)[tuple(self._triangle())]
-        return replace(self, scatter=(self.scatter.double() + added).float())
-
-    @property
-    def _diagonal_alone(self) -> bool:
-        return len(self.scatter) == self.mean.shape[1]
-
-    def _triangle(self) -> Tensor:
         width = self.mean.shape[1]
-        return torch.triu_indices(width, width)
+        alone = len(self.scatter) == width
+        added = rows.square().sum(0) if alone else (rows.T @ rows)[tuple(torch.triu_indices(width, width))]
+        return replace(self, scatter=(self.scatter.double() + added).float())
 
     def of(self, domain: int) -> DomainPrototypes:
         """Those of one domain."""
         rows = self.domains == domain
         return DomainPrototypes(self.mean[rows], self.count[rows], self.classes[rows])
 
-    @functools.cached_property
+    @property
     def covariance(self) -> SharedCovariance:
         """What the classes of the first domain share."""
-        scatter, width = self.scatter.double(), self.mean.shape[1]
-        if self._diagonal_alone:
-            dense = scatter.diag()
-        else:
-            row, column = self._triangle()
-            dense = scatter.new_zeros(width, width)
-            dense[row, column] = dense[column, row] = scatter
-        return SharedCovariance(np.zeros((0, width)), dense.numpy(), 0.0, float(self.of(0).count.sum()))
+        return _covariance_of(self)
 
     def variances(self) -> Tensor:
         """Of each dimension around the class means of the first domain, D."""
@@ -110,6 +97,22 @@ class VPRPrototypes:
         between = (first.mean - means[torch.searchsorted(classes, first.classes)]).square()
         within = torch.from_numpy(self.covariance.diagonal()).to(first.mean)
         return within + (between * first.count[:, None]).sum(0) / first.count.sum()
+
+
+@functools.lru_cache(maxsize=1)
+def _covariance_of(prototypes: VPRPrototypes) -> SharedCovariance:
+    """Of the first domain. The last one is remembered with its inverse, for the answers that follow a task.
+
+    Here and not in the prototypes: it follows from them, so that it is nothing that a method carries on.
+    """
+    scatter, width = prototypes.scatter.double(), prototypes.mean.shape[1]
+    if len(scatter) == width:
+        dense = scatter.diag()
+    else:
+        row, column = torch.triu_indices(width, width)
+        dense = scatter.new_zeros(width, width)
+        dense[row, column] = dense[column, row] = scatter
+    return SharedCovariance(np.zeros((0, width)), dense.numpy(), 0.0, float(prototypes.of(0).count.sum()))
 
 
 def doubles(x: Tensor) -> Floats:
