@@ -96,6 +96,8 @@ if protoreplay data path mini-imagenet; then
         ran split-mini-imagenet "${large[@]}" --methods vpr-paper
     fi
     recorded split-mini-imagenet "${large[@]}" --methods "$others"
+    recorded ladder-split-mini-imagenet protoreplay ladder split-mini-imagenet --seeds "$few" "${fewer[@]}"
+    cp "$runs"/ladder-split-mini-imagenet/ladder.csv "$target/ladder-split-mini-imagenet/"
 else
     echo "split-mini-imagenet is left out: protoreplay data import mini-imagenet PATH, then again"
     photos=("${photos[@]/mini/}")

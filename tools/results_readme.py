@@ -45,6 +45,7 @@ VPR is `vpr-paper` here, the method of the paper's text, run on ten fixed images
 TUNED = "Settings chosen by `protoreplay tune` on validation images of the first two tasks."
 NOTES = {
     "ladder-split-cifar10": "From the paper's form to its closed form, one change at a time: `protoreplay ladder`.",
+    "ladder-split-mini-imagenet": "The same ladder on mini-ImageNet.",
     "permuted-mnist-full": "All images in each of ten tasks, published strengths; `l2 strength=0` is fine-tuning.",
     "permuted-mnist-tuned": TUNED,
     "split-cifar10-tuned": TUNED,
