@@ -35,7 +35,8 @@ seeds. `make results` repeats all of it (hours; it resumes), `make results-quick
 
 Two things below are of an earlier form, until they are run again: `l2`, `ewc`, `online-ewc`, `si`, `mas` and `lwf` have
 the penalties of before their strengths took the convention of their source (half as strong, or for `lwf` four times as
-strong; `ewc` with true labels), and `vpr-paper` has a learning rate of 1e-3 and a temperature of 1.
+strong; `ewc` with true labels), and the ablations of `vpr-paper`, and its runs on the other two protocols, have a
+learning rate of 1e-3 and a temperature of 1.
 """
 CLAIMS = """## What the paper claims, what we measured
 
