@@ -10,7 +10,9 @@ from typing import Any, NamedTuple
 
 from protoreplay.analysis.motion import MotionRecord
 from protoreplay.analysis.results import Group
+from protoreplay.methods import registry
 from protoreplay.metrics import accuracy
+from protoreplay.streams.protocols import get_protocol
 
 PROTOCOL = "split-cifar10"
 KNOWN_CLASSES = tuple(range(2, 11))
@@ -68,14 +70,15 @@ class Evidence:
     motion: MotionRecord | None = None
 
     def of(self, form: Form) -> list[Group]:
-        """The groups of a form, that with most seeds first."""
+        """The groups of a form: first those with the settings that a run has by default, then those of most seeds."""
         wanted = {**PAPER, **form.change} if form.method == VPR.method else {}
         found = [
             group
             for group in self.groups
             if group.results[0].config.method.name == form.method and _is_made_with(_settings_of(group), wanted)
         ]
-        return sorted(found, key=lambda group: -len(group.results))
+        usual = dict(registry.configure(form.method, get_protocol(PROTOCOL), form.change))
+        return sorted(found, key=lambda group: (not _settings_of(group).items() <= usual.items(), -len(group.results)))
 
     def pair(self, first: Form, second: Form) -> tuple[Group, Group] | None:
         """Groups of two forms: those that share most seeds, and of one method differ in nothing but the change."""
