@@ -238,7 +238,7 @@ def snapshot(path):
 def test_a_folder_of_another_configuration_is_refused_untouched(tmp_path):
     execute(small(), tmp_path)
     before = snapshot(tmp_path)
-    with pytest.raises(UserError, match=r"holds a run with method.settings.tau=1.0, not 2.0: choose another --out"):
+    with pytest.raises(UserError, match=r"holds a run with method.settings.tau=3.0, not 2.0: choose another --out"):
         execute(small(tau=2), tmp_path)
     with pytest.raises(UserError, match=r"holds a run with seed=0, not 1"):
         execute(small(seed=1), tmp_path)

@@ -12,7 +12,7 @@ from tests.report.fakes import fake_run, many_runs
 
 
 def test_lines_are_hand_computed_means(runs):
-    good, bad = method_tables.results_table(collect(runs)[0]).records
+    good, bad = method_tables.results_table(collect(str(runs))[0]).records
     assert (good["method"], good["seeds"], good["avg"], good["avg_std"], good["final"]) == ("good", 3, 85, 10, 80)
     assert good["avg_sem"] == pytest.approx(10 / 3**0.5, abs=1e-3)
     assert (good["avg_low"], good["avg_high"]) == pytest.approx((85 - 24.841, 85 + 24.841), abs=1e-3)

@@ -153,14 +153,14 @@ def groups_labelled(groups: Sequence[Group], label: str) -> list[Group]:
     return found
 
 
-def collect(*roots: Path) -> tuple[list[Group], int]:
+def collect(*roots: Path | str) -> tuple[list[Group], int]:
     """The finished runs under `roots`, and how many more are unfinished. None at all is a `UserError`.
 
     A root holds run folders, or what is recorded of some. A run that stands under several of them counts once.
     """
     results: dict[str, Result] = {}
     unfinished = 0
-    for root in roots:
+    for root in map(Path, roots):
         recorded = (root / CONFIGS).exists()
         found = _recorded_results(root) if recorded else [read_result(folder) for folder in find_run_folders(root)]
         unfinished += found.count(None)
