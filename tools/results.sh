@@ -88,6 +88,7 @@ if [ "$methods" = all ]; then
     ran permuted-mnist "${many[@]}" --methods vpr-paper --set max_steps=4690 --set fused=true --set expectation=closed-form
 fi
 recorded permuted-mnist "${many[@]}" --methods "$others" --set max_steps=4690
+recorded permuted-mnist-not-aligned "${many[@]}" --methods vpr --set domains=own
 recorded permuted-mnist-tuned protoreplay bench permuted-mnist --seeds 1 --set test_images=100 "${fewer[@]}" \
     --methods "$tuned" --set max_steps=4690
 if protoreplay data path mini-imagenet; then
