@@ -17,11 +17,10 @@ from protoreplay.streams.protocols import get_protocol
 PROTOCOL = "split-cifar10"
 KNOWN_CLASSES = tuple(range(2, 11))
 PUBLISHED: Mapping[str, Any] = {"shots": 10, "epochs": 50}
+SINCE: Mapping[str, Any] = {"optimizer": "adam", "first_epochs": "epochs", "new_loss": "new images", "trunk": "trained"}
+"""Of the paper's form, what runs do not say that were made before there was a choice, or that did not use it."""
 PAPER: Mapping[str, Any] = {
-    "optimizer": "adam",
-    "first_epochs": "epochs",
-    "new_loss": "new images",
-    "trunk": "trained",
+    **SINCE,
     "dim": 500,
     "samples": 50,
     "weighted": True,
@@ -36,8 +35,6 @@ PAPER: Mapping[str, Any] = {
 }
 """The form in the paper's text, with the optimiser that validation streams chose. They chose the learning rate and the
 temperature too, so these are free."""
-BEFORE = ("optimizer", "first_epochs", "new_loss", "trunk")
-"""Settings that runs do not have that were made before there was a choice, or that did not use it."""
 COMPARED = ("sgd", "l2", "ewc", "online-ewc", "si", "mas", "icarl")
 """The methods that the paper compares VPR with."""
 NEAR = 2.0
@@ -93,7 +90,7 @@ class Evidence:
 
 
 def _is_made_with(settings: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
-    return wanted.items() <= {**{key: PAPER[key] for key in BEFORE}, **settings}.items()
+    return wanted.items() <= {**SINCE, **settings}.items()
 
 
 def _settings_of(group: Group) -> dict[str, Any]:
