@@ -48,7 +48,7 @@ NOTES = {
     "ladder-split-cifar10": "From the paper's form to its closed form, one change at a time: `protoreplay ladder`.",
     "ladder-split-mini-imagenet": "The same ladder on mini-ImageNet.",
     "permuted-mnist-full": "All images in each of ten tasks, published strengths; `l2 strength=0` is fine-tuning.",
-    "permuted-mnist-not-aligned": "`vpr` without finding the order of the pixels: every task has prototypes of its own.",
+    "permuted-mnist-not-aligned": "`vpr` without finding the order of the pixels: each task has its own prototypes.",
     "permuted-mnist-tuned": TUNED,
     "split-cifar10-tuned": TUNED,
 }
