@@ -1,6 +1,7 @@
 import pytest
 
 from protoreplay.core.errors import UserError
+from protoreplay.encoders.dictionary import DictionarySettings
 from protoreplay.methods import presets
 from protoreplay.methods.presets import PresetEntry, TuningRecord
 from protoreplay.methods.registry import METHODS, configure
@@ -100,3 +101,9 @@ def test_a_preset_that_there_is_not_is_said_with_what_to_do():
 )
 def test_a_preset_stands_behind_the_last_at(name, parts):
     assert presets.split_name(name) == parts
+
+
+def test_the_last_rungs_of_the_ladder_stand_on_one_dictionary():
+    for name in ("split-cifar10", "split-mini-imagenet", "split-digits"):
+        made = [dict(configure(method, get_protocol(name), {})) for method in ("vpr", "vpr-linear")]
+        assert len({tuple(one[key] for key in DictionarySettings.model_fields) for one in made}) == 1

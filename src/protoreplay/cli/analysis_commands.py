@@ -20,6 +20,7 @@ from protoreplay.cli.options import (
     Seeds,
     method_names,
     parse_pairs,
+    parse_seeds,
     pick_engine,
     pick_evaluation,
 )
@@ -58,7 +59,6 @@ def ablate_command(
     from protoreplay.experiments.grid import RunsFailedError, execute_grid
     from protoreplay.experiments.grid_queue import default_runs_folder
     from protoreplay.experiments.run_progress import for_this_terminal
-    from protoreplay.experiments.spec import parse_seeds
     from protoreplay.report import ablation_page as ablations
     from protoreplay.report.formats import table_as_text
 
@@ -107,7 +107,6 @@ def ladder_command(
     from protoreplay.experiments.grid import RunsFailedError, execute_grid
     from protoreplay.experiments.grid_queue import default_runs_folder
     from protoreplay.experiments.run_progress import for_this_terminal
-    from protoreplay.experiments.spec import parse_seeds
     from protoreplay.report.formats import table_as_text
     from protoreplay.report.ladder_page import ladder_table, measured_ladder, write_ladder_page
 
@@ -140,7 +139,7 @@ def analyze_command(
         typer.Option(metavar="NAME", help="One that kept its prototypes.", show_default="the only one that did"),
     ] = None,
     encoder: Annotated[
-        str, typer.Option(metavar="lite2|timm:NAME|FILE.onnx", help="To whose features classes look alike.")
+        str, typer.Option(metavar="lite2|timm:NAME|FILE.onnx", help="Encoder that defines visual similarity.")
     ] = "lite2",
     images: Annotated[
         str, typer.Option(metavar="training|test", help="The images that the maps show; in the paper, training images.")

@@ -23,6 +23,7 @@ from protoreplay.cli.options import (
     Vary,
     method_names,
     parse_pairs,
+    parse_seeds,
     parse_varied,
     pick_engine,
     pick_evaluation,
@@ -86,7 +87,7 @@ def bench_command(
     from protoreplay.experiments.grid import RunsFailedError, execute_grid
     from protoreplay.experiments.grid_queue import default_runs_folder
     from protoreplay.experiments.run_progress import for_this_terminal
-    from protoreplay.experiments.spec import parse_seeds, resolve_grid
+    from protoreplay.experiments.spec import resolve_grid
 
     chosen = pick_evaluation(evaluation)
     varied = parse_varied(vary)

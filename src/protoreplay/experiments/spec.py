@@ -30,33 +30,6 @@ def first_seeds(count: int, evaluation: EvaluationImages) -> list[int]:
     return list(range(first, first + count))
 
 
-MOST_SEEDS = 100_000
-"""At most in one grid."""
-
-
-def parse_seeds(text: str, evaluation: EvaluationImages) -> list[int]:
-    """`5`: the first five; `100-104`, `7,9,20-22`: those; anything else is a `UserError`.
-
-    Examples:
-        >>> parse_seeds("3", "test"), parse_seeds("3", "validation"), parse_seeds("7,20-22", "test")
-        ([0, 1, 2], [1000, 1001, 1002], [7, 20, 21, 22])
-    """
-    wrong = UserError(f"--seeds {text}: write how many (5), a range (100-104) or a list (7,9,20-22)")
-    ends = [part.split("-") for part in text.split(",")]
-    if not all(len(end) <= 2 and all(word.isascii() and word.isdigit() for word in end) for end in ends):
-        raise wrong
-    ranges = [(int(end[0]), int(end[-1])) for end in ends]
-    alone = len(ranges) == 1 and len(ends[0]) == 1
-    count = ranges[0][0] if alone else sum(last - first + 1 for first, last in ranges)
-    if count < 1 or any(first > last for first, last in ranges):
-        raise wrong
-    if count > MOST_SEEDS:
-        raise UserError(f"--seeds {text}: at most {MOST_SEEDS:,} seeds in one grid")
-    if alone:
-        return first_seeds(count, evaluation)
-    return list(dict.fromkeys(seed for first, last in ranges for seed in range(first, last + 1)))
-
-
 @dataclass(frozen=True)
 class RunSpec:
     """A run, ready to execute.
