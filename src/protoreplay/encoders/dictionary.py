@@ -104,48 +104,83 @@ class PatchDictionary(nn.Module):
 
     def answers(self, images: Tensor) -> Tensor:
         """Pixels of 0..255, N x C x H x W, to what the filters answer, N x grid*grid x 2*filters, of unit length."""
-        filters, fields = _even_and_odd_filters(self.filters, self.side), self._fields(images.device)
-        return torch.cat([self._part(part.to(torch.float32), filters, fields) for part in images.split(BATCH)])
+        filters, boxes = _even_and_odd_filters(self.filters, self.side), self._boxes(images)
+        # Memory that is asked for anew for every few images costs as much as the arithmetic.
+        places, answers = min(BATCH, len(images)) * math.prod(self.places), len(filters[0])
+        widths = [filters[0].shape[1], filters[1].shape[1], answers, answers, answers]
+        spaces = [self.filters.new_empty(places, width) for width in widths]
+        return torch.cat([self._part(part.to(torch.float32), filters, boxes, spaces) for part in images.split(BATCH)])
 
-    def _fields(self, device: torch.device) -> list[Tensor]:
-        """What every place counts in the mean over each field, grid*grid x places, column by column.
+    def _boxes(self, images: Tensor) -> tuple[Tensor, Tensor]:
+        """What every row, H x down, and every column, W x across, of an image counts in the mean over each patch."""
+        each = [torch.eye(length, device=images.device)[:, None] for length in images.shape[-2:]]
+        down, across = (functional.avg_pool1d(line, self.side, self.stride)[:, 0] for line in each)
+        return down, across
 
-        Once, or where the dictionary mirrors twice: a mirrored filter answers for the field on the other side.
+    def _part(
+        self, images: Tensor, filters: tuple[Tensor, Tensor], boxes: tuple[Tensor, Tensor], spaces: list[Tensor]
+    ) -> Tensor:
+        """The answers of a few images by even and odd filters: the sum over an image and its mirror image.
+
+        `spaces` are for the rows of both kinds of halves and for three answers of all places.
         """
-        one_each = torch.eye(math.prod(self.places), device=device).unflatten(1, self.places)
-        shares = functional.adaptive_avg_pool2d(one_each, self.settings.grid).unflatten(0, self.places).transpose(0, 1)
-        sides = [shares, shares.flip(-1)] if self.settings.mirror else [shares]
-        return [side.flatten(2).flatten(0, 1).T.contiguous() for side in sides]
-
-    def _part(self, images: Tensor, filters: tuple[Tensor, Tensor], fields: list[Tensor]) -> Tensor:
-        """The answers of a few images by even and odd filters: the sum over sides, each with its fields."""
-        scale = self._scale(images)
-        even, odd = (self._rows(columns, scale) for columns in _even_and_odd_columns(images, self.side, self.stride))
-        threshold = self.settings.threshold
+        scale, threshold = self._scale(images, boxes), self.settings.threshold
+        even, odd, answer, other, cut = (space[: scale.numel()] for space in spaces)
+        for rows, halves in zip((even, odd), self._even_and_odd_columns(images), strict=True):
+            self._cut(halves, scale, rows)
         # Counted from the upper threshold, what is below the lower one is below -2 thresholds.
-        answer, other = torch.addmm(-self.offset - threshold, even, filters[0].T), odd @ filters[1].T
+        torch.addmm(-self.offset - threshold, even, filters[0].T, out=answer)
+        torch.mm(odd, filters[1].T, out=other)
         # A filter answers with the sum of its even and odd halves, its mirror image with their difference.
-        answers = [answer.add_(other), torch.sub(answer, other, alpha=2)][: len(fields)]
+        answer.add_(other)
+        sides = [answer, torch.sub(answer, other, alpha=2, out=other)] if self.settings.mirror else [answer]
         total = images.new_zeros(())
-        for answer, shares in zip(answers, fields, strict=True):
-            answer = answer.unflatten(0, (-1, shares.shape[1]))
-            above = shares @ answer.clamp(min=0)
-            below = shares @ answer.clamp_(max=-2 * threshold) + 2 * threshold
-            total = total + torch.cat([above, below.neg_()], 2).clamp_(min=0).sqrt_()
+        for number, side in enumerate(sides):
+            above = self._fields(torch.clamp(side, min=0, out=cut))
+            below = self._fields(side.clamp_(max=-2 * threshold)) + 2 * threshold
+            both = torch.cat([above, below.neg_()], 3).clamp_(min=0).sqrt_()
+            # A mirrored filter answers for the field on the other side.
+            total = total + (both.flip(1) if number else both)
+        total = total.transpose(1, 2).flatten(1, 2)
         return functional.normalize(total.flatten(1)).view_as(total)
 
-    def _scale(self, images: Tensor) -> Tensor:
+    def _fields(self, answer: Tensor) -> Tensor:
+        """Means over each field of answers, N*across*down x filters: N x grid x grid x filters, column by column."""
+        places = answer.unflatten(0, (-1, *reversed(self.places))).permute(0, 3, 1, 2)
+        return functional.adaptive_avg_pool2d(places, self.settings.grid).permute(0, 2, 3, 1)
+
+    def _scale(self, images: Tensor, boxes: tuple[Tensor, Tensor]) -> Tensor:
         """What the patch at every place is multiplied by to be of unit contrast, N x across x down."""
         numbers = images.shape[1] * self.side**2
-        mean = functional.avg_pool2d(images.mean(1, keepdim=True), self.side, self.stride)
-        square = functional.avg_pool2d(images.square().mean(1, keepdim=True), self.side, self.stride)
+        grey = images - 127.5  # around it squares are smaller, and so is what rounding takes from their difference
+        both = torch.stack([grey.mean(1), grey.square().mean(1)])
+        mean, square = (both.transpose(2, 3) @ boxes[0]).transpose(2, 3) @ boxes[1]
         variance = (square - mean.square()).clamp_(min=0) * (numbers / (numbers - 1))
-        return (variance + self.settings.contrast).rsqrt_()[:, 0].transpose(1, 2)
+        scale: Tensor = (variance + self.settings.contrast).rsqrt_()
+        return scale.transpose(1, 2)
 
-    def _rows(self, columns: Tensor, scale: Tensor) -> Tensor:
-        """Columns of patches, N x across x C x columns x H, cut into patches of unit contrast, a row each."""
-        patches = columns.unfold(4, self.side, self.stride).permute(0, 1, 4, 2, 3, 5).contiguous()
-        return patches.mul_(scale[..., None, None, None]).flatten(3).flatten(0, 2)
+    def _even_and_odd_columns(self, images: Tensor) -> tuple[Tensor, Tensor]:
+        """Sums and differences of columns that mirror each other in a patch: N x across x H x half x C each."""
+        columns = images.permute(0, 3, 2, 1).contiguous()
+        count, _, height, channels = columns.shape
+        half, reach = self.side // 2, self.stride * (self.places[1] - 1) + 1
+        even = columns.new_empty(count, self.places[1], height, self.side - half, channels)
+        odd = columns.new_empty(count, self.places[1], height, half, channels)
+        for nearer in range(half):
+            farther = self.side - 1 - nearer
+            left, right = (columns[:, at : at + reach : self.stride] for at in (nearer, farther))
+            torch.add(left, right, out=even[..., nearer, :])
+            torch.sub(left, right, out=odd[..., nearer, :])
+        if self.side % 2:
+            even[..., half, :] = columns[:, half : half + reach : self.stride]
+        return even, odd
+
+    def _cut(self, halves: Tensor, scale: Tensor, rows: Tensor) -> None:
+        """Cut halves of columns, N x across x H x half x C, into patches of unit contrast, one for each of the rows."""
+        # Rows of an image follow each other, so a patch is one piece of memory, copied and scaled in one go.
+        numbers = halves.shape[3] * halves.shape[4]
+        patches = halves.flatten(2).unfold(2, self.side * numbers, self.stride * numbers)
+        torch.mul(patches, scale[..., None], out=rows.view_as(patches))
 
     def _patches(self, images: Tensor, generator: torch.Generator) -> Tensor:
         """At most `patch_count` patches, drawn evenly from all images, each without its mean and of unit contrast."""
@@ -165,20 +200,12 @@ def _even_and_odd_filters(filters: Tensor, side: int) -> tuple[Tensor, Tensor]:
     """Filters, F x C*side*side, as the sum of one that its mirror image equals and one that it is the negative of.
 
     Half of the columns tell all of either, so that a filter and its mirror image together cost what one of them would:
-    F x C*half*side each, column by column. Of an odd side, the even half has the column in the middle.
+    F x side*half*C each, row by row. Of an odd side, the even half has the column in the middle.
     """
-    columns = filters.unflatten(1, (-1, side, side)).transpose(2, 3)
+    columns = filters.unflatten(1, (-1, side, side)).permute(0, 2, 3, 1)
     half = side // 2
     left, middle, right = columns[:, :, :half], columns[:, :, half : side - half], columns[:, :, side - half :].flip(2)
     return torch.cat([(left + right) / 2, middle], 2).flatten(1), ((left - right) / 2).flatten(1)
-
-
-def _even_and_odd_columns(images: Tensor, side: int, stride: int) -> tuple[Tensor, Tensor]:
-    """Sums and differences of columns that mirror each other in a patch: N x across x C x half x H each."""
-    columns = images.transpose(2, 3).contiguous().unfold(2, side, stride).permute(0, 2, 1, 4, 3)
-    half = side // 2
-    left, right = columns[:, :, :, :half], columns[:, :, :, side - half :].flip(3)
-    return torch.cat([left + right, columns[:, :, :, half : side - half]], 3).contiguous(), (left - right).contiguous()
 
 
 def _filters(patches: Tensor, settings: DictionarySettings, generator: torch.Generator) -> tuple[Tensor, Tensor]:
