@@ -7,7 +7,9 @@ from protoreplay.core.errors import UserError, unknown_name
 from protoreplay.experiments.run_config import RunConfig
 from protoreplay.experiments.run_folder import find_run_folders
 from protoreplay.experiments.snapshots import PrototypeSnapshot, has_snapshots, load_snapshots
+from protoreplay.experiments.spec import dictionary_of
 from protoreplay.streams import protocols
+from protoreplay.streams.embedded import embedded
 from protoreplay.streams.stream import Stream
 
 
@@ -27,7 +29,11 @@ class KeptRun:
     def stream(self) -> Stream:
         """The stream it learned."""
         protocol = protocols.get_protocol(self.config.protocol.name)
-        return protocol.stream(self.seed, protocol.settings(self.config.protocol.settings), self.config.evaluation)
+        stream = protocol.stream(self.seed, protocol.settings(self.config.protocol.settings), self.config.evaluation)
+        encoder = self.config.encoder
+        if encoder is None:
+            return stream
+        return embedded(stream, encoder.name, self.seed, dictionary_of(protocol), encoder.fingerprint)
 
 
 def find_kept_runs(root: Path, method: str | None = None) -> list[KeptRun]:

@@ -239,7 +239,8 @@ def _group(results: list[Result]) -> list[Group]:
         groups.setdefault(json.dumps(result.config.without_seed(), sort_keys=True), []).append(result)
     configs = [members[0].config for members in groups.values()]
     short = short_names(dict.fromkeys(config.method.name for config in configs))
-    streams = _labels([(config.protocol.name, config.protocol.name, _stream_settings(config)) for config in configs])
+    names = [stream_name(config) for config in configs]
+    streams = _labels([(name, name, _stream_settings(config)) for name, config in zip(names, configs, strict=True)])
     labels = _labels(
         [
             ((stream, config.method.name), short[config.method.name], config.method.settings)
@@ -279,4 +280,11 @@ def _usual(family: list[Mapping[str, Any]]) -> dict[str, Any]:
 
 def _stream_settings(config: RunConfig) -> dict[str, Any]:
     """All that makes runs of one protocol incomparable."""
-    return {**config.protocol.settings, "evaluation": config.evaluation}
+    settings = {**config.protocol.settings, "evaluation": config.evaluation}
+    return settings if config.encoder is None else {**settings, "fingerprint": config.encoder.fingerprint[:8]}
+
+
+def stream_name(config: RunConfig) -> str:
+    """The protocol, and which encoder turned its images into features, if any did: other features are other data."""
+    name = config.protocol.name
+    return name if config.encoder is None else f"{name} on {config.encoder.name}"

@@ -26,6 +26,7 @@ def ls_command() -> None:
 
     print_columns([(entry.name, entry.summary, _state(entry)) for entry in DATASETS.values()])
     print(f"in {data_folder()}")
+    _print_features()
 
 
 @datasets_app.command("get")
@@ -80,6 +81,21 @@ def path_command(name: DatasetName) -> None:
     file = catalog.dataset_file(name)
     file.read()
     print(file.path)
+
+
+def _print_features() -> None:
+    """What `--encoder` has kept, and how much that may become."""
+    from protoreplay.encoders.feature_store import LIMIT, features_folder, stored_features
+
+    if not (stored := stored_features()):
+        return
+    print_columns(
+        [
+            (f"features of {one.encoder}", one.fingerprint[:8], f"{one.images:,} images", f"{one.bytes / 1e6:.1f} MB")
+            for one in stored
+        ]
+    )
+    print(f"in {features_folder()}; together at most {LIMIT / 1e9:g} GB: what was not used for longest goes first")
 
 
 def _state(entry: "DatasetEntry") -> str:

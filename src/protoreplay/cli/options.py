@@ -38,6 +38,16 @@ EvalOn = Annotated[
         "--eval", metavar="test|validation", help="Test images, or validation images cut from the training set."
     ),
 ]
+EncoderOption = Annotated[
+    str,
+    typer.Option(
+        "--encoder",
+        metavar="NAME",
+        help="Frozen encoder whose features all methods stand on: a name of `protoreplay encoders`, FILE.onnx, "
+        "timm:NAME or FILE.py:NAME.",
+        show_default="none: methods meet images",
+    ),
+]
 Device = Annotated[
     str, typer.Option(metavar="cpu|cuda|mps|auto", help="Where to compute; `auto`: the fastest there is.")
 ]
@@ -132,11 +142,12 @@ def pick_log(name: str | None) -> str | None:
     return None if name is None else known_name("log", name, LOGS)
 
 
-def method_names(text: str) -> list[str]:
-    """`a,b@tuned` or `all`, where it stands, as names without repetition."""
+def method_names(text: str, features: bool = False) -> list[str]:
+    """`a,b@tuned` or `all`, where it stands, as names without repetition; `all` that can, on given features."""
     from protoreplay.methods.registry import METHODS
 
-    names = [name for word in text.split(",") for name in (METHODS if word == "all" else [word])]
+    every = [name for name, entry in METHODS.items() if not (features and "features" in entry.preset)]
+    names = [name for word in text.split(",") for name in (every if word == "all" else [word])]
     return list(dict.fromkeys(names))
 
 

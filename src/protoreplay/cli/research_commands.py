@@ -9,6 +9,7 @@ from protoreplay.cli.options import (
     Address,
     CpusPerRun,
     Device,
+    EncoderOption,
     EngineName,
     EvalOn,
     GpusPerRun,
@@ -41,6 +42,7 @@ def run_command(
     method: OneMethod = "vpr",
     seed: Annotated[int, typer.Option(help="Fixes the draw of images and all that is random.")] = 0,
     overrides: Overrides = None,
+    encoder: EncoderOption = "",
     evaluation: EvalOn = "test",
     device: Device = "cpu",
     log: Log = None,
@@ -57,7 +59,8 @@ def run_command(
     from protoreplay.experiments.spec import resolve
     from protoreplay.metrics.accuracy import average_accuracy, final_accuracy
 
-    spec = resolve(protocol, method, seed, parse_pairs(overrides), pick_evaluation(evaluation), device, keep_prototypes)
+    chosen = pick_evaluation(evaluation)
+    spec = resolve(protocol, method, seed, parse_pairs(overrides), chosen, device, keep_prototypes, encoder)
     path = out or run_path(default_runs_folder(protocol), spec)
     with for_this_terminal() as board:
         counts = execute(spec, path, board.run(), pick_log(log))
@@ -72,6 +75,7 @@ def bench_command(
     seeds: Seeds = "3",
     overrides: Overrides = None,
     vary: Vary = None,
+    encoder: EncoderOption = "",
     evaluation: EvalOn = "test",
     device: Device = "cpu",
     jobs: Jobs = 1,
@@ -91,8 +95,8 @@ def bench_command(
 
     chosen = pick_evaluation(evaluation)
     varied = parse_varied(vary)
-    names, numbers = method_names(methods), parse_seeds(seeds, chosen)
-    specs = resolve_grid(protocol, names, numbers, parse_pairs(overrides), chosen, varied, device, keep_prototypes)
+    names, numbers, given = method_names(methods, bool(encoder)), parse_seeds(seeds, chosen), parse_pairs(overrides)
+    specs = resolve_grid(protocol, names, numbers, given, chosen, varied, device, keep_prototypes, encoder)
     does = pick_engine(engine, jobs, device, address, cpus_per_run, gpus_per_run)
     root = out or default_runs_folder(protocol)
     try:
@@ -123,6 +127,7 @@ def tune_command(
     ] = None,
     overrides: Overrides = None,
     vary: Vary = None,
+    encoder: EncoderOption = "",
     store: Annotated[Path | None, typer.Option(help="Add what is found to this JSON file of tuned settings.")] = None,
     jobs: Jobs = 1,
     out: Annotated[Path | None, typer.Option(help="Folder of the trials.", show_default="runs/tune/PROTOCOL")] = None,
@@ -133,7 +138,7 @@ def tune_command(
     from protoreplay.experiments.run_progress import for_this_terminal
     from protoreplay.experiments.tune import TuningPlan, add_to, tune
 
-    plan = TuningPlan(protocol, method, seeds, tasks, parse_pairs(overrides), parse_varied(vary))
+    plan = TuningPlan(protocol, method, seeds, tasks, parse_pairs(overrides), parse_varied(vary), encoder)
     try:
         with for_this_terminal() as board:
             found = tune(plan, out or default_runs_folder(protocol, "tune"), board, pick_engine("local", jobs))

@@ -164,6 +164,13 @@ def from_file(name: str) -> Any:
     return getattr(module, attribute)
 
 
+def source_text(name: str) -> str:
+    """The text of the file of `FILE.py:NAME`, as it is run here."""
+    path = name.rpartition(":")[0]
+    _module(path)
+    return _SOURCES[path].text
+
+
 def _module(path: str) -> types.ModuleType:
     """The module in a file, run once a process; its folder is where it finds modules of its own."""
     where = str(_absolute(path))

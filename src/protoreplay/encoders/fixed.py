@@ -21,6 +21,14 @@ class RawPixels(nn.Module):
         return images.flatten(1).to(torch.float32) / 255
 
 
+class GivenFeatures(nn.Module):
+    """Features that an encoder made on the way in, N x D x 1 x 1, as they are."""
+
+    def forward(self, features: Tensor) -> Tensor:
+        """N x D x 1 x 1 to N x D."""
+        return features.flatten(1).to(torch.float32)
+
+
 class RandomFilters(nn.Module):
     """Random 6 x 6 filters in steps of two pixels, rectified, averaged over each quarter of the image, of unit length.
 

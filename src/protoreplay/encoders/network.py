@@ -2,7 +2,7 @@
 
 import contextlib
 import copy
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import cast
 
 import torch
@@ -12,6 +12,8 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from protoreplay.core.errors import UserError
 from protoreplay.core.rng import borrowed
 from protoreplay.encoders.registry import ImageShape, trunk
+
+MakeTrunk = Callable[[ImageShape], nn.Module]
 
 LOGVAR_BOUND = 70.0
 """Log-variances end here: nothing in VPR's loss holds them, and over many tasks their exponentials would overflow."""
@@ -24,17 +26,19 @@ class Network(nn.Module):
     the log-variance of the image's distribution (`gaussian`). It is in evaluation mode except within `training_mode`.
 
     Args:
-        encoder: the name of a trunk; each of its parameters and buffers starts as its own module says.
+        encoder: the name of a trunk, or what makes one from an image shape; each of its parameters and buffers starts
+            as its own module says.
         shape: channels, height, width of the images.
         outputs: width of the linear layer.
         generator: all initial weights are drawn from it; the global random state is neither read nor changed.
     """
 
-    def __init__(self, encoder: str, shape: ImageShape, outputs: int, generator: torch.Generator) -> None:
+    def __init__(self, encoder: str | MakeTrunk, shape: ImageShape, outputs: int, generator: torch.Generator) -> None:
         super().__init__()
+        make, name = (trunk(encoder), encoder) if isinstance(encoder, str) else (encoder, encoder.__name__)
         with borrowed(generator):
-            self.trunk: nn.Module = trunk(encoder)(shape)
-            self.head = nn.Linear(_width(self.trunk, encoder, shape), outputs)
+            self.trunk: nn.Module = make(shape)
+            self.head = nn.Linear(check_trunk(self.trunk, name, shape), outputs)
         self.eval()
 
     def forward(self, images: Tensor) -> Tensor:
@@ -95,7 +99,7 @@ def as_gaussian(outputs: Tensor) -> tuple[Tensor, Tensor]:
 
 
 @torch.no_grad()
-def _width(trunk: nn.Module, name: str, shape: ImageShape) -> int:
+def check_trunk(trunk: nn.Module, name: str, shape: ImageShape) -> int:
     """How many features the trunk gives; a `UserError` for what is no trunk."""
     if not isinstance(trunk, nn.Module):
         raise UserError(f"encoder {name} makes a {type(trunk).__name__}, not a torch.nn.Module")

@@ -1,6 +1,7 @@
 """Trunks of the networks that are trained: images to features, as the paper and its small siblings use them."""
 
 import math
+from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
@@ -115,3 +116,22 @@ def mlp_1000_bn(shape: ImageShape) -> nn.Sequential:
 def conv5_bn(shape: ImageShape) -> nn.Sequential:
     """`conv5` with batch normalisation, as in the released code of the paper."""
     return with_batch_norm(conv5(shape))
+
+
+def feature_rows(shape: ImageShape) -> nn.Sequential:
+    """Features, N x D x 1 x 1, as they are but for their size: each image's have mean 0 and variance 1."""
+    return nn.Sequential(nn.Flatten(), _Floats(), nn.LayerNorm(math.prod(shape), elementwise_affine=False))
+
+
+def feature_mlp(shape: ImageShape) -> nn.Sequential:
+    """A hidden layer of 256 on `feature_rows`."""
+    return nn.Sequential(feature_rows(shape), nn.Linear(math.prod(shape), 256), nn.ReLU())
+
+
+class _Floats(nn.Module):
+    def forward(self, features: Tensor) -> Tensor:
+        return features.to(torch.float32)
+
+
+FEATURE_TRUNKS: dict[str, Callable[[ImageShape], nn.Module]] = {"linear": feature_rows, "mlp": feature_mlp}
+"""What methods that train have in place of a trunk where a frozen encoder gives them features."""

@@ -18,6 +18,7 @@ from protoreplay.experiments.spec import RunSpec
 from protoreplay.experiments.tensorboard import TensorBoard
 from protoreplay.methods.base import Method
 from protoreplay.metrics.accuracy import Count, accuracies
+from protoreplay.streams.embedded import EmbeddedStream
 from protoreplay.streams.stream import Stream
 
 AnswerCallback = Callable[[int, Tensor, Tensor], None]
@@ -107,6 +108,8 @@ def execute(spec: RunSpec, path: Path, progress: RunProgress | None = None, log:
             method.restore(state)
         tests = EmbeddedTestSets(stream)
         progress.begin(spec.name, len(stream), done)
+        if isinstance(stream, EmbeddedStream):
+            stream.prepare(progress.features)
         for position in range(done + 1, len(stream) + 1):
             counts += _one_task(method, stream, tests, position, folder, progress, counts, snapshots)
             if position < len(stream):

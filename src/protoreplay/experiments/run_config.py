@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, field_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from protoreplay.streams.stream_settings import EvaluationImages
 
@@ -18,6 +18,15 @@ class NamedSettings(BaseModel):
     settings: dict[str, Any]
 
 
+class EncoderIdentity(BaseModel):
+    """A frozen encoder: its name, and the fingerprint of all that its features depend on."""
+
+    model_config = ConfigDict(frozen=True)
+
+    name: str
+    fingerprint: str
+
+
 class RunIdentity(BaseModel):
     """What makes it this run and no other.
 
@@ -27,6 +36,7 @@ class RunIdentity(BaseModel):
         seed: of the draw and of the method.
         evaluation: on which images it is tested.
         known_classes: after each task, how many classes have been seen.
+        encoder: which turned images into features on the way in; None where methods meet images.
     """
 
     # Whatever else a file of another version says is passed over.
@@ -37,6 +47,8 @@ class RunIdentity(BaseModel):
     seed: int
     evaluation: EvaluationImages
     known_classes: tuple[int, ...]
+    # Written down only where there is one: a run without it is the same run as before there was a choice.
+    encoder: EncoderIdentity | None = Field(None, exclude_if=lambda encoder: encoder is None)
 
     @property
     def tasks(self) -> int:

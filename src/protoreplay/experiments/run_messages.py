@@ -19,6 +19,14 @@ class RunBegan:
 
 
 @dataclass(frozen=True)
+class FeaturesMade:
+    """As `RunProgress.features`."""
+
+    done: int
+    total: int
+
+
+@dataclass(frozen=True)
 class StepDone:
     """As `RunProgress.step`."""
 
@@ -42,7 +50,7 @@ class RunEnded:
     """As `RunProgress.end`."""
 
 
-RunMessage = RunBegan | StepDone | TaskDone | RunEnded
+RunMessage = RunBegan | FeaturesMade | StepDone | TaskDone | RunEnded
 
 
 def tell(progress: RunProgress, message: RunMessage) -> None:
@@ -50,6 +58,8 @@ def tell(progress: RunProgress, message: RunMessage) -> None:
     match message:
         case RunBegan(name, tasks, done):
             progress.begin(name, tasks, done)
+        case FeaturesMade(done, total):
+            progress.features(done, total)
         case StepDone(position, step, steps, loss):
             progress.step(position, step, steps, loss)
         case TaskDone(position, accuracy, seconds):
@@ -67,6 +77,13 @@ class RunProgressSender(RunProgress):
     def begin(self, name: str, tasks: int, done: int) -> None:
         """Sent as `RunBegan`."""
         self._send(RunBegan(name, tasks, done))
+
+    def features(self, done: int, total: int) -> None:
+        """Sent as `FeaturesMade`, if the last one was a while ago, and at the end."""
+        now = time.monotonic()
+        if done == total or now - self._sent_step >= SECONDS_BETWEEN_STEPS:
+            self._sent_step = now
+            self._send(FeaturesMade(done, total))
 
     def step(self, position: int, step: int, steps: int, loss: float) -> None:
         """Sent as `StepDone`, if the last one was a while ago."""

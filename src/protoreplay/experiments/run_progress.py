@@ -13,11 +13,18 @@ QUIET_SECONDS = 10.0
 """In a log, a run that is one of many does not speak more often than this."""
 
 
+MANY_FEATURES = 1_000
+"""In a log, that the features of fewer images are made is no news."""
+
+
 class RunProgress:
     """Told of one run as it goes; says nothing."""
 
     def begin(self, name: str, tasks: int, done: int) -> None:
         """A run of `tasks` tasks starts, `done` of them already done."""
+
+    def features(self, done: int, total: int) -> None:
+        """Features of so many images of the run, of so many that were missing, are made."""
 
     def step(self, position: int, step: int, steps: int, loss: float) -> None:
         """A training step of the task at `position` is done."""
@@ -54,6 +61,10 @@ class _RunProgressLines(RunProgress):
         self._spoke = time.monotonic()
         if done:
             self._say(f"continues after task {done}")
+
+    def features(self, done: int, total: int) -> None:
+        if time.monotonic() - self._spoke >= QUIET_SECONDS or (done == total and total >= MANY_FEATURES):
+            self._say(f"features of {done:,} of {total:,} images are made")
 
     def step(self, position: int, step: int, steps: int, loss: float) -> None:
         self._loss = loss
@@ -98,6 +109,10 @@ class _RunProgressBar(RunProgress):
         self.end()
         note = f"continues after task {done}" if done else ""
         self._bar = self._bars.add_task(self._indent + name, total=tasks, completed=done, note=note)
+
+    def features(self, done: int, total: int) -> None:
+        if self._bar is not None:
+            self._bars.update(self._bar, note=f"features of {done:,} of {total:,} images")
 
     def step(self, position: int, step: int, steps: int, loss: float) -> None:
         if self._bar is not None:

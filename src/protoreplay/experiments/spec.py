@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -16,10 +17,13 @@ from protoreplay.core.devices import check_device, pick_device
 from protoreplay.core.errors import UserError, unknown_name
 from protoreplay.core.registry import short_names
 from protoreplay.core.settings import Settings
-from protoreplay.experiments.run_config import NamedSettings, RunConfig, RunIdentity
-from protoreplay.methods import registry
+from protoreplay.encoders.dictionary import DictionarySettings
+from protoreplay.encoders.frozen import native_size
+from protoreplay.experiments.run_config import EncoderIdentity, NamedSettings, RunConfig, RunIdentity
+from protoreplay.methods import presets, registry
 from protoreplay.methods.base import Method, MethodContext
 from protoreplay.streams import protocols
+from protoreplay.streams.embedded import embedded, fingerprint_of
 from protoreplay.streams.protocols import EvaluationImages, PermutedSettings, Protocol, SplitSettings
 from protoreplay.streams.stream import Stream
 
@@ -44,6 +48,8 @@ class RunSpec:
         variant: the method's name with the settings that were given; names the run's folder.
         device: where to compute, one of `protoreplay.core.devices.DEVICES`; does not make it another run.
         keep: whether it keeps its prototypes for analyses; nor does that.
+        encoder: turns images into features on the way in; empty where the method meets images.
+        fingerprint: of the encoder.
     """
 
     protocol: Protocol
@@ -55,6 +61,8 @@ class RunSpec:
     variant: str
     device: str = "cpu"
     keep: bool = False
+    encoder: str = ""
+    fingerprint: str = ""
 
     @property
     def name(self) -> str:
@@ -63,12 +71,16 @@ class RunSpec:
 
     def stream(self) -> Stream:
         """The run's stream of tasks."""
-        return self.protocol.stream(self.seed, self.stream_settings, self.evaluation)
+        stream = self.protocol.stream(self.seed, self.stream_settings, self.evaluation)
+        if not self.encoder:
+            return stream
+        return embedded(stream, self.encoder, self.seed, dictionary_of(self.protocol), self.fingerprint)
 
     def build(self, stream: Stream) -> Method[Any]:
         """The run's method, having learned nothing."""
-        context = MethodContext(stream.image_shape, stream.num_classes, self.seed, pick_device(self.device))
-        return registry.get_method(self.method).build(self.method_settings, context)
+        device, features = pick_device(self.device), bool(self.encoder)
+        context = MethodContext(stream.image_shape, stream.num_classes, self.seed, device, features)
+        return registry.get_method(self.method, features).build(self.method_settings, context)
 
     def identity(self, known_classes: Sequence[int]) -> RunIdentity:
         """What makes it this run and no other; `known_classes` of its stream, or of one of another seed."""
@@ -78,7 +90,12 @@ class RunSpec:
             seed=self.seed,
             evaluation=self.evaluation,
             known_classes=tuple(known_classes),
+            encoder=self._encoder_identity(),
         )
+
+    def _encoder_identity(self) -> EncoderIdentity | None:
+        name = Path(self.encoder).name if self.encoder.endswith(".onnx") else self.encoder
+        return EncoderIdentity(name=name, fingerprint=self.fingerprint) if name else None
 
     def config(self, stream: Stream) -> RunConfig:
         """The content of `config.json`: everything needed to repeat the run, and what it is computed with."""
@@ -89,7 +106,7 @@ class RunSpec:
     def to_plain(self) -> dict[str, Any]:
         """As values that any process can read before it knows the classes of this run's settings."""
         return {
-            **{name: getattr(self, name) for name in ("method", "seed", "evaluation", "variant", "device", "keep")},
+            **{name: getattr(self, name) for name in _PLAIN},
             "protocol": self.protocol.name,
             "stream_settings": _plain_settings(self.stream_settings),
             "method_settings": _plain_settings(self.method_settings),
@@ -101,7 +118,7 @@ class RunSpec:
     ) -> "RunSpec":
         """The run that `to_plain` told of; foreign code that it needs must have been installed."""
         protocol, method = find_protocol(plain["protocol"]), plain["method"]
-        settings = registry.get_method(method).method.Config
+        settings = registry.get_method(method, bool(plain["encoder"])).method.Config
         return cls(
             **{
                 **plain,
@@ -110,6 +127,16 @@ class RunSpec:
                 "method_settings": settings.parse(plain["method_settings"], method),
             }
         )
+
+
+_PLAIN = ("method", "seed", "evaluation", "variant", "device", "keep", "encoder", "fingerprint")
+
+
+def dictionary_of(protocol: Protocol) -> DictionarySettings:
+    """The dictionary that `vpr` makes on a protocol's images: `--encoder dictionary` is the same."""
+    chosen = presets.preset_settings("vpr", "published", protocol)
+    fields = DictionarySettings.model_fields
+    return DictionarySettings(**{key: value for key, value in chosen.items() if key in fields})
 
 
 def _plain_settings(settings: Settings) -> dict[str, Any]:
@@ -140,9 +167,10 @@ def resolve(
     evaluation: EvaluationImages = "test",
     device: str = "cpu",
     keep: bool = False,
+    encoder: str = "",
 ) -> RunSpec:
     """The run of one method; each override is a setting of the protocol or of the method."""
-    return resolve_grid(protocol, [method], [seed], overrides, evaluation, device=device, keep=keep)[0]
+    return resolve_grid(protocol, [method], [seed], overrides, evaluation, None, device, keep, encoder)[0]
 
 
 def resolve_grid(
@@ -154,12 +182,14 @@ def resolve_grid(
     vary: Mapping[str, Sequence[Any]] | None = None,
     device: str = "cpu",
     keep: bool = False,
+    encoder: str = "",
 ) -> list[RunSpec]:
     """The runs of several methods and seeds, seeds outermost; with `vary`, for every combination of its values.
 
     A setting applies to the protocol, or else to each of the methods that has it; one that nothing has is a
     `UserError`. A method that has none of the varied settings is run once. With `keep`, methods with prototypes keep
-    them; that no method has any is a `UserError`.
+    them; that no method has any is a `UserError`. With `encoder`, all methods meet its features in place of images,
+    which are brought to its size unless `image_size` is set.
     """
     vary = vary or {}
     if any(seed < 0 for seed in seeds):
@@ -167,38 +197,58 @@ def resolve_grid(
     if twice := sorted(overrides.keys() & vary.keys()):
         raise UserError(f"{twice[0]} is both set and varied: give one of them")
     check_device(device)
-    keeping = [name for name in method_names if registry.get_method(name).method.has_latent()]
+    keeping = [name for name in method_names if registry.get_method(name, bool(encoder)).method.has_latent()]
     if keep and not keeping:
         having = [name for name, recipe in registry.METHODS.items() if recipe.method.has_latent()]
         raise UserError(f"{', '.join(method_names)}: no prototypes to keep; {' and '.join(having)} have some")
     chosen = protocols.get_protocol(protocol)
+    if encoder.endswith(".onnx"):
+        encoder = str(Path(encoder).absolute())  # other processes may be elsewhere
     variants: dict[str, RunSpec] = {}
     for values in itertools.product(*vary.values()):
         settings = {**overrides, **dict(zip(vary, values, strict=True))}
-        for spec in _variants(chosen, method_names, settings, evaluation):
+        for spec in _variants(chosen, method_names, settings, evaluation, encoder):
             variants.setdefault(spec.variant, replace(spec, device=device, keep=keep and spec.method in keeping))
     return [replace(spec, seed=seed) for seed in dict.fromkeys(seeds) for spec in variants.values()]
 
 
 def _variants(
-    protocol: Protocol, method_names: list[str], overrides: Mapping[str, Any], evaluation: EvaluationImages
+    protocol: Protocol,
+    method_names: list[str],
+    overrides: Mapping[str, Any],
+    evaluation: EvaluationImages,
+    encoder: str,
 ) -> list[RunSpec]:
     """One run of each method, of seed 0."""
-    fields = {name: registry.get_method(name).method.Config.model_fields for name in method_names}
+    features = bool(encoder)
+    fields = {name: registry.get_method(name, features).method.Config.model_fields for name in method_names}
     stream_fields = type(protocol.defaults).model_fields
     known = set(stream_fields).union(*fields.values())
     for key in overrides:
         if key not in known:
             raise unknown_name("setting", key, sorted(known), f" of {protocol.name} with {', '.join(method_names)}")
 
-    stream_settings = protocol.settings({key: value for key, value in overrides.items() if key in stream_fields})
+    side = native_size(encoder) if encoder and isinstance(protocol.defaults, SplitSettings) else None
+    of_stream = {"image_size": side} if side else {}
+    of_stream |= {key: value for key, value in overrides.items() if key in stream_fields}
+    stream_settings = protocol.settings(of_stream)
+    fingerprint = _fingerprint(protocol, stream_settings, encoder) if encoder else ""
     short = short_names(fields, taken=registry.METHODS)
     specs = []
     for name in fields:
         own = {key: value for key, value in overrides.items() if key in fields[name] and key not in stream_fields}
-        settings = registry.configure(name, protocol, own)
+        settings = registry.configure(name, protocol, own, features)
         given = {key: overrides[key] for key in sorted(overrides) if key in own or key in stream_fields}
         given |= {"eval": evaluation} if evaluation != "test" else {}
+        given |= {"on": Path(short_names([encoder])[encoder]).name} if encoder else {}
         variant = file_name(",".join([short[name], *(f"{key}={value}" for key, value in given.items())]))
-        specs.append(RunSpec(protocol, stream_settings, name, settings, 0, evaluation, variant))
+        spec = RunSpec(protocol, stream_settings, name, settings, 0, evaluation, variant)
+        specs.append(replace(spec, encoder=encoder, fingerprint=fingerprint))
     return specs
+
+
+def _fingerprint(protocol: Protocol, settings: SplitSettings | PermutedSettings, encoder: str) -> str:
+    """Of an encoder for the images of a protocol."""
+    side = settings.image_size
+    channels = protocol.dataset.load(side).train.images.shape[1]
+    return fingerprint_of(encoder, (channels, side, side), dictionary_of(protocol))

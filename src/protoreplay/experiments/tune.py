@@ -42,6 +42,7 @@ class TuningPlan:
         tasks: how many tasks of each; None for all, at most `MOST_TASKS`.
         overrides: settings of the method or the protocol that all trials have.
         vary: values to try, by setting of the method; they take the place of those in its own grid.
+        encoder: turns images into features on the way in; empty where the method meets images.
     """
 
     protocol: str
@@ -50,22 +51,26 @@ class TuningPlan:
     tasks: int | None = None
     overrides: Mapping[str, Any] = field(default_factory=dict)
     vary: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    encoder: str = ""
 
     def grid(self) -> dict[str, list[Any]]:
         """The values of the first stage, by setting; a wrong one is a `UserError`."""
-        wanted: Mapping[str, Sequence[Any]] = {**registry.get_method(self.method).search, **self.vary}
+        entry = registry.get_method(self.method, bool(self.encoder))
+        wanted: Mapping[str, Sequence[Any]] = {**entry.search, **self.vary}
         if not wanted:
             known = ", ".join(name for name, entry in registry.METHODS.items() if entry.search)
             raise UserError(f"{self.method} has no settings to search: name some with --vary KEY=A,B, or take {known}")
         protocol = get_protocol(self.protocol)
 
         def typed(key: str, value: Any) -> Any:
-            return getattr(registry.configure(self.method, protocol, {key: value}), key)
+            return getattr(registry.configure(self.method, protocol, {key: value}, bool(self.encoder)), key)
 
         return {key: list(dict.fromkeys(typed(key, value) for value in values)) for key, values in wanted.items()}
 
     def tries_augmentation(self) -> bool:
-        """Whether there is a second stage: not where the augmentation is set or varied already."""
+        """Whether there is a second stage: not where the augmentation is set or varied already, nor on features."""
+        if self.encoder:
+            return False
         trains = issubclass(registry.get_method(self.method).method.Config, EncoderSettings)
         return trains and not AUGMENTATION.keys() & (self.overrides.keys() | self.vary.keys())
 
@@ -73,6 +78,7 @@ class TuningPlan:
         """The command that does this."""
         words = ["protoreplay", "tune", self.protocol, "--method", self.method, "--seeds", str(self.seeds)]
         words += [] if self.tasks is None else ["--tasks", str(self.tasks)]
+        words += ["--encoder", self.encoder] if self.encoder else []
         for key, value in self.overrides.items():
             words += ["--set", f"{key}={value}"]
         for key, values in self.vary.items():
@@ -145,7 +151,13 @@ def _number_of_tasks(plan: TuningPlan) -> int:
     if plan.tasks is not None:
         return plan.tasks
     seed = first_seeds(1, "validation")[0]
-    return min(len(resolve(plan.protocol, plan.method, seed, plan.overrides, "validation").stream()), MOST_TASKS)
+    spec = _first_spec(plan, seed)
+    return min(len(spec.protocol.stream(seed, spec.stream_settings, "validation")), MOST_TASKS)
+
+
+def _first_spec(plan: TuningPlan, seed: int) -> RunSpec:
+    """With the settings that all trials have."""
+    return resolve(plan.protocol, plan.method, seed, plan.overrides, "validation", encoder=plan.encoder)
 
 
 def _run_trials(
@@ -159,7 +171,7 @@ def _run_trials(
     """The trials of every combination of the grid's values, beside `settings`, the best first; and what failed."""
     given = {"tasks": plan.tasks, **plan.overrides, **settings}
     seeds = first_seeds(plan.seeds, "validation")
-    specs = resolve_grid(plan.protocol, [plan.method], seeds, given, "validation", vary=grid)
+    specs = resolve_grid(plan.protocol, [plan.method], seeds, given, "validation", grid, encoder=plan.encoder)
     failures: list[FailedRun] = []
     try:
         execute_grid(specs, root, progress, engine)
@@ -192,7 +204,7 @@ def add_to(path: Path, result: TuningResult) -> None:
     plan, best = result.plan, result.trials[0]
     assert plan.tasks is not None
     assert best.accuracy is not None
-    spec = resolve(plan.protocol, plan.method, 0, plan.overrides)
+    spec = _first_spec(plan, 0)
     of_stream = dict(spec.stream_settings)
     known_settings = dict(spec.method_settings) | of_stream
     fixed = {key: known_settings[key] for key in plan.overrides}

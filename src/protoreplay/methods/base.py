@@ -13,7 +13,9 @@ from protoreplay.core.errors import UserError
 from protoreplay.core.progress import StepCallback, ignore_steps
 from protoreplay.core.rng import borrowed, generator
 from protoreplay.core.settings import Settings
+from protoreplay.encoders.network import Network
 from protoreplay.encoders.registry import ImageShape, trunk
+from protoreplay.encoders.trunks import FEATURE_TRUNKS
 from protoreplay.methods import state
 from protoreplay.methods.augmentation import AugmentationSettings
 from protoreplay.methods.replay_memory import BudgetPer
@@ -38,12 +40,18 @@ class MethodContext:
         num_classes: labels are below this.
         seed: all that is random is derived from it.
         device: where to compute.
+        features: whether what is called images are features of a frozen encoder, float32, D x 1 x 1.
     """
 
     image_shape: ImageShape
     num_classes: int
     seed: int = 0
     device: str = "cpu"
+    features: bool = False
+
+    def no_images(self) -> Tensor:
+        """A stack of none of the images to come: uint8, or of features float32."""
+        return torch.zeros(0, *self.image_shape, dtype=torch.float32 if self.features else torch.uint8)
 
 
 class LatentSpace(NamedTuple):
@@ -85,6 +93,8 @@ class EncoderSettings(AugmentationSettings):
     # Written down only where it is not the default: a run of before there was a choice is still the same run.
     max_steps: Annotated[int, Field(ge=1)] | Literal["all"] = Field("all", exclude_if=lambda wanted: wanted == "all")
     """Steps per task at most: a task of many images is then not trained on for all its `epochs` (ours)."""
+    head: Literal["linear", "mlp"] = Field("linear", exclude_if=lambda wanted: wanted == "linear")
+    """What is trained on the features of `--encoder`: a linear layer, or one behind a hidden layer of 256 (ours)."""
 
 
 class AdamSettings(EncoderSettings):
@@ -118,6 +128,7 @@ class Method(ABC, Generic[C]):
         Config: its settings.
         summary: one line.
         search: the values that are tried when settings are tuned, by setting.
+        on_features: the class that stands in for it where `--encoder` gives it features, if not itself.
         frozen: whether `_features` gives an image the same from the first task on, so that it is computed once.
         classes: the labels seen so far, ascending; within `_learn` with those of the task.
         old_classes: within `_learn`, the labels seen before the task.
@@ -126,6 +137,7 @@ class Method(ABC, Generic[C]):
     Config: ClassVar[type[Settings]]
     summary: ClassVar[str]
     search: ClassVar[Mapping[str, tuple[Any, ...]]] = {}
+    on_features: ClassVar["type[Method[Any]] | None"] = None
     frozen: ClassVar[bool] = False
 
     def __init__(self, config: C, context: MethodContext) -> None:
@@ -228,6 +240,11 @@ class Method(ABC, Generic[C]):
     def initial_weights(self) -> torch.Generator:
         """The random numbers for a network's first weights: of one seed, all methods start with the same trunk."""
         return generator(self.context.seed, "initial weights")
+
+    def new_network(self, config: EncoderSettings, outputs: int) -> Network:
+        """The network of this seed before any training: the trunk that is set, or on features what `head` says."""
+        trunk = FEATURE_TRUNKS[config.head] if self.context.features else config.encoder
+        return Network(trunk, self.context.image_shape, outputs, self.initial_weights()).to(self.device)
 
     def state(self) -> dict[str, Tensor]:
         """A copy of all that is carried, on the CPU, by name; `restore` takes it back."""

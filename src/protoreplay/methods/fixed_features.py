@@ -7,7 +7,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from protoreplay.core.settings import Settings
-from protoreplay.encoders.fixed import RandomFilters, RawPixels, UntrainedTrunk
+from protoreplay.encoders.fixed import GivenFeatures, RandomFilters, RawPixels, UntrainedTrunk
 from protoreplay.encoders.registry import ImageShape
 from protoreplay.methods.base import EncoderName, Method, MethodContext
 from protoreplay.prototypes.gaussians import ClassMeans
@@ -17,7 +17,8 @@ class FeatureSettings(Settings):
     """Settings of every method that stands on untrained features."""
 
     features: Literal["pixels", "random", "encoder"] = "pixels"
-    """Raw pixels, random convolutions, or the trunk of the untrained encoder; the last two of unit length."""
+    """Raw pixels, random convolutions, or the trunk of the untrained encoder; the last two of unit length. With
+    `--encoder` they are its features, and this setting and the next two do nothing."""
     filters: int = Field(800, ge=1)
     """Number of random filters (ours: 800)."""
     encoder: EncoderName = "conv-small"
@@ -49,14 +50,17 @@ class FixedFeatureMethod(Method[F]):
 
     def __init__(self, config: F, context: MethodContext) -> None:
         super().__init__(config, context)
-        body, width = extractor(config, context.image_shape, self.initial_weights())
+        if context.features:
+            body, width = GivenFeatures(), context.image_shape[0]
+        else:
+            body, width = extractor(config, context.image_shape, self.initial_weights())
         self.features = self.carry("features", body.to(self.device))
         self.prototypes = self.carry("prototypes", ClassMeans.none(width, self.device))
 
     @property
     def deterministic(self) -> bool:
-        """Pixels are the same with every seed."""
-        return self.config.features == "pixels"
+        """Pixels are the same with every seed, and so are features that are given."""
+        return self.context.features or self.config.features == "pixels"
 
     def _features(self, images: Tensor) -> Tensor:
         """Of one batch of images, uint8 N x C x H x W, the features, N x D."""

@@ -48,7 +48,7 @@ class ICaRL(AdamMethod[ICaRLConfig]):
 
     def __init__(self, config: ICaRLConfig, context: MethodContext) -> None:
         super().__init__(config, context)
-        self.exemplars = self.carry("exemplars", ReplayMemory.empty(context.image_shape))
+        self.exemplars = self.carry("exemplars", ReplayMemory.empty(context.no_images()))
         self.pairs = self.carry("pairs", 0)
         """How many (task, class) pairs share the budget."""
 

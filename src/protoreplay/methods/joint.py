@@ -39,8 +39,7 @@ class Joint(LinearMethod[JointConfig]):
 
     def __init__(self, config: JointConfig, context: MethodContext) -> None:
         super().__init__(config, context)
-        images = torch.zeros(0, *context.image_shape, dtype=torch.uint8)
-        self.data = self.carry("data", LabelledImages(images, torch.zeros(0, dtype=torch.int64)))
+        self.data = self.carry("data", LabelledImages(context.no_images(), torch.zeros(0, dtype=torch.int64)))
 
     def _learn(self, task: Task, on_step: StepCallback) -> None:
         """Add the task's images to all others and train from the start."""

@@ -34,9 +34,7 @@ class LinearMethod(Method[E]):
 
     def fresh_network(self) -> Network:
         """The network of this seed before any training."""
-        context = self.context
-        network = Network(self.config.encoder, context.image_shape, context.num_classes, self.initial_weights())
-        return network.to(self.device)
+        return self.new_network(self.config, self.context.num_classes)
 
     def scores(self, images: Tensor) -> Tensor:
         """Scores of the classes seen, N x len(classes)."""

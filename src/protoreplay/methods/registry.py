@@ -8,6 +8,7 @@ from protoreplay.core.errors import UserError
 from protoreplay.core.registry import Registry
 from protoreplay.core.settings import Settings
 from protoreplay.methods import presets
+from protoreplay.methods.augmentation import AugmentationSettings
 from protoreplay.methods.base import Method, MethodContext
 from protoreplay.methods.ewc import EWC
 from protoreplay.methods.icarl import ICaRL
@@ -104,15 +105,42 @@ METHODS: Registry[MethodEntry] = Registry(
 )
 
 
-def get_method(name: str) -> MethodEntry:
-    """The entry called `name`, whatever its preset, or a `UserError` that lists them."""
-    return METHODS.get(presets.split_name(name)[0])
+def get_method(name: str, features: bool = False) -> MethodEntry:
+    """The entry called `name`, whatever its preset, or a `UserError` that lists them.
+
+    With `features`, the one that stands in for it where a frozen encoder gives it features; a `UserError` if it cannot
+    be: for `FeatureSettings` that name features of their own.
+    """
+    entry = METHODS.get(presets.split_name(name)[0])
+    if not features:
+        return entry
+    if "features" in entry.preset:
+        raise UserError(f"{name} stands on features of its own: with --encoder, give nearest-mean")
+    return entry if entry.method.on_features is None else MethodEntry(entry.method.on_features)
 
 
-def configure(name: str, protocol: Protocol, overrides: Mapping[str, Any]) -> Settings:
+def configure(name: str, protocol: Protocol, overrides: Mapping[str, Any], features: bool = False) -> Settings:
     """The settings of `NAME` or `NAME@PRESET` on a protocol, with `overrides`; a wrong one is a `UserError`."""
     preset = presets.preset_settings(*presets.split_name(name), protocol)
-    return get_method(name).settings({**protocol.method_settings, **preset}, overrides, name)
+    entry = get_method(name, features)
+    if features:
+        _refuse_image_settings(name, overrides)
+    settings = entry.settings({**protocol.method_settings, **preset}, overrides, name)
+    augmented = [key for key in AugmentationSettings.model_fields if getattr(settings, key, 0)]
+    if features and augmented:
+        raise UserError(f"{name} has {augmented[0]}={getattr(settings, augmented[0])}: features cannot be augmented")
+    if not features and getattr(settings, "head", "linear") != "linear":
+        raise UserError(f"{name}: head={getattr(settings, 'head', '')} is for features: give them with --encoder")
+    if not features and getattr(settings, "body", "") == "features":
+        raise UserError(f"{name}: body=features is for features: give them with --encoder")
+    return settings
+
+
+def _refuse_image_settings(name: str, overrides: Mapping[str, Any]) -> None:
+    """What says how images become features means nothing where an encoder has made them."""
+    for key in ("encoder", "features", "filters"):
+        if key in overrides:
+            raise UserError(f"{name}: {key}={overrides[key]} is of features of its own: leave it out with --encoder")
 
 
 def make_method(name: str, stream: Stream, seed: int = 0, device: str = "cpu", **settings: Any) -> Method[Any]:
@@ -120,5 +148,6 @@ def make_method(name: str, stream: Stream, seed: int = 0, device: str = "cpu", *
 
     `settings` are those of `protoreplay methods show NAME`; what is not given is as the stream's protocol prescribes.
     """
-    config = configure(name, stream.protocol, settings)
-    return get_method(name).build(config, MethodContext(stream.image_shape, stream.num_classes, seed, device))
+    config = configure(name, stream.protocol, settings, stream.features)
+    context = MethodContext(stream.image_shape, stream.num_classes, seed, device, stream.features)
+    return get_method(name, stream.features).build(config, context)

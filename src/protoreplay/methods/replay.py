@@ -33,7 +33,7 @@ class Replay(AdamMethod[ReplayConfig]):
 
     def __init__(self, config: ReplayConfig, context: MethodContext) -> None:
         super().__init__(config, context)
-        self.memory = self.carry("memory", ReplayMemory.empty(context.image_shape))
+        self.memory = self.carry("memory", ReplayMemory.empty(context.no_images()))
         self.pairs = self.carry("pairs", 0)
         """How many (task, class) pairs share the budget."""
 

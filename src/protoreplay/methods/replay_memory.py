@@ -19,7 +19,7 @@ class ReplayMemory:
     shrinking to the first k keeps a subset of what was kept before.
 
     Attributes:
-        images: uint8, M x C x H x W.
+        images: uint8, M x C x H x W; of a stream of features float32, M x D x 1 x 1.
         tasks: int64, M.
         classes: int64, M.
     """
@@ -29,10 +29,10 @@ class ReplayMemory:
     classes: Tensor
 
     @classmethod
-    def empty(cls, image_shape: tuple[int, int, int]) -> "ReplayMemory":
-        """A memory of no images."""
+    def empty(cls, no_images: Tensor) -> "ReplayMemory":
+        """A memory of no images, as `MethodContext.no_images` gives them."""
         none = torch.zeros(0, dtype=torch.int64)
-        return cls(torch.zeros(0, *image_shape, dtype=torch.uint8), none, none)
+        return cls(no_images, none, none)
 
     def __len__(self) -> int:
         return len(self.classes)

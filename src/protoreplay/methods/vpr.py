@@ -19,6 +19,7 @@ from protoreplay.methods.augmentation import AugmentationSettings, augment
 from protoreplay.methods.base import BatchClassifier, LatentSpace, Method, MethodContext
 from protoreplay.methods.vpr_calibration import TEMPERATURES, TaughtImages, best_temperature, left_out_losses
 from protoreplay.methods.vpr_domains import Domains, aligned_is_better, aligned_order
+from protoreplay.methods.vpr_features import VPROnFeatures
 from protoreplay.methods.vpr_prototypes import VPRPrototypes, doubles, means_by_label
 from protoreplay.prototypes.closed_form import ClosedFormHead, symmetric_whitening
 from protoreplay.prototypes.covariance import CovarianceKind, SharedCovariance
@@ -71,6 +72,7 @@ class VPR(Method[VPRConfig]):
 
     Config = VPRConfig
     frozen = True
+    on_features = VPROnFeatures
     summary = "variational prototypes on a frozen body; replay in closed form"
 
     def __init__(self, config: VPRConfig, context: MethodContext) -> None:

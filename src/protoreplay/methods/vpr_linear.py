@@ -16,6 +16,7 @@ from torch.nn import functional
 
 from protoreplay.core.progress import StepCallback
 from protoreplay.encoders.dictionary import DictionarySettings, PatchDictionary
+from protoreplay.encoders.fixed import GivenFeatures
 from protoreplay.encoders.network import Network, as_gaussian
 from protoreplay.methods.augmentation import AugmentationSettings, augment
 from protoreplay.methods.base import BatchClassifier, EncoderName, Method, MethodContext
@@ -31,9 +32,9 @@ from protoreplay.streams.stream import Task
 class VPRLinearConfig(DictionarySettings, AugmentationSettings):
     """Settings of the linear form; "paper" names where a default comes from, all others were chosen on validation."""
 
-    body: Literal["dictionary", "trunk"] = "dictionary"
+    body: Literal["dictionary", "trunk", "features"] = "dictionary"
     """A dictionary of patches of the first task's images, or the trunk of `encoder`, trained as in `vpr-paper` in the
-    first task. Neither changes after the first task."""
+    first task; neither changes after the first task. `features` are those of `--encoder`."""
     encoder: EncoderName = "conv-small"
     """The network of `body=trunk`; the protocol prescribes it."""
     dim: int = Field(500, ge=1)
@@ -111,6 +112,8 @@ class VPRLinear(Method[VPRLinearConfig]):
         if config.body == "trunk":
             network = Network(config.encoder, context.image_shape, 2 * config.dim, self.initial_weights())
             body, head = network.trunk, network.head
+        elif context.features:
+            body, head = GivenFeatures(), identity_head(math.prod(context.image_shape))
         else:
             body = PatchDictionary(context.image_shape, config)
             head = identity_head(body.width)
@@ -120,7 +123,7 @@ class VPRLinear(Method[VPRLinearConfig]):
         """Features are divided by it: within the first task's classes they then have a mean variance of 1."""
         nothing = ClassStatistics.none(head.in_features, config.kept_spread(), self.device)
         self.statistics = self.carry("statistics", nothing)
-        self.memory = self.carry("memory", ReplayMemory.empty(context.image_shape))
+        self.memory = self.carry("memory", ReplayMemory.empty(context.no_images()))
 
     def _features(self, images: Tensor) -> Tensor:
         """What the body makes of a batch, N x D."""
@@ -133,7 +136,7 @@ class VPRLinear(Method[VPRLinearConfig]):
         if first:
             self._make_body(task, on_step)
         pools = self._pools(task)
-        if first and self.config.body == "dictionary":
+        if first and self.config.body != "trunk":
             self.scale, pools = self._unit_variance(pools)
         # In its first task a trunk is trained together with the head, by the same loss.
         if self.config.steps and not (first and self.config.body == "trunk"):
@@ -147,6 +150,8 @@ class VPRLinear(Method[VPRLinearConfig]):
 
     def _make_body(self, task: Task, on_step: StepCallback) -> None:
         """Of the first task's images: fit the dictionary, or train trunk and head exactly as `vpr-paper` does."""
+        if isinstance(self.body, GivenFeatures):
+            return
         if isinstance(self.body, PatchDictionary):
             self.body.fit(task.images.to(self.device), self.generator("body"))
             return
@@ -318,3 +323,29 @@ def view_weights(pool: ClassPool) -> Tensor:
     weight = pool.new_full((views, images), 0.5 / (views * images))
     weight[0] += 0.5 / images
     return weight.flatten()
+
+
+class VPRLinearFeatureConfig(VPRLinearConfig):
+    """Settings of the linear form on the features of `--encoder`: there are no images to make views of."""
+
+    body: Literal["features"] = "features"
+    """The features of `--encoder`."""
+    views: int = Field(1, ge=1, le=1)
+    """Features have no views: 1."""
+    augment_shift: int = Field(0, ge=0, le=0)
+    """Features are not augmented: 0."""
+    augment_colour: float = Field(0.0, ge=0, le=0)
+    """Features are not augmented: 0."""
+    augment_hue: float = Field(0.0, ge=0, le=0)
+    """Features are not augmented: 0."""
+    augment_erase: float = Field(0.0, ge=0, le=0)
+    """Features are not augmented: 0."""
+
+
+class VPRLinearOnFeatures(VPRLinear):
+    """The linear variational head on given features."""
+
+    Config = VPRLinearFeatureConfig
+
+
+VPRLinear.on_features = VPRLinearOnFeatures

@@ -12,7 +12,6 @@ from torch import Tensor
 from torch.nn import functional
 
 from protoreplay.core.progress import StepCallback
-from protoreplay.encoders.network import Network
 from protoreplay.methods.augmentation import augment
 from protoreplay.methods.base import (
     PREDICT_BATCH,
@@ -99,9 +98,8 @@ class VPRPaper(Method[VPRPaperConfig]):
 
     def __init__(self, config: VPRPaperConfig, context: MethodContext) -> None:
         super().__init__(config, context)
-        network = Network(config.encoder, context.image_shape, 2 * config.dim, self.initial_weights())
-        self.network = self.carry("network", network.to(self.device))
-        self.memory = self.carry("memory", ReplayMemory.empty(context.image_shape))
+        self.network = self.carry("network", self.new_network(config, 2 * config.dim))
+        self.memory = self.carry("memory", ReplayMemory.empty(context.no_images()))
         self.prototypes: list[PrototypeBank] = self.carry(
             "prototypes", [], PrototypeBank.empty(config.dim, self.device)
         )

@@ -1,7 +1,6 @@
 """The classifier on feature vectors, in the manner of scikit-learn."""
 
 import hashlib
-import math
 from typing import Any, Self, get_args
 
 import numpy as np
@@ -10,13 +9,10 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets, unique_labels
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from protoreplay.prototypes.calibration import calibrate
 from protoreplay.prototypes.covariance import CovarianceKind
-from protoreplay.prototypes.prototype_head import PrototypeHead, head_of
-from protoreplay.prototypes.sums import ClassSums, Floats, GaussianSum, Keys, rooted
-from protoreplay.prototypes.taught import TaughtClasses
-
-LOWEST_RIDGE, HIGHEST_RIDGE = 0.001, 60.0
+from protoreplay.prototypes.prototype_head import PrototypeHead
+from protoreplay.prototypes.scaled_head import ScaledHead
+from protoreplay.prototypes.sums import ClassSums, Floats, Keys, rooted
 
 
 class PrototypeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -147,18 +143,7 @@ class PrototypeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _fit_head(self) -> None:
         members = [self.sums_[label] for label in self._known()]
-        means = np.stack([member.mean for member in members])
-        # The head calculates in single precision: it gets features from their centre, and of a size near 1.
-        self.centre_ = means.mean(0)
-        within = [np.square(m.scatter_rows()).mean() * m.scatter_size + m.even_scatter for m in members]
-        count = sum(member.count for member in members)
-        size = math.sqrt(sum(within) / count + np.square(means - self.centre_).mean())
-        self.scale_ = 2.0 ** -round(math.log2(size)) if size > 0 else 1.0
-        taught = TaughtClasses.of([_moved(member, self.centre_, self.scale_) for member in members], None)
-        # As many mean variances as there are dimensions for each sample: so much of a covariance is noise.
-        usual = min(max(means.shape[1] / count, LOWEST_RIDGE), HIGHEST_RIDGE)
-        calibration = calibrate(taught, self.covariance, usual)
-        self.head_ = head_of(tuple(map(str, self._known())), taught, calibration, self.covariance)
+        self.centre_, self.scale_, self.head_ = ScaledHead.of(list(map(str, self._known())), members, self.covariance)
 
     def _known(self) -> list[Any]:
         """The classes of which samples were seen, in the order of `classes_`."""
@@ -183,14 +168,6 @@ def _keys_of(rows: Floats) -> Keys:
     """Of each row, N: the same for rows that are the same."""
     positive = np.ascontiguousarray(rows) + 0.0  # no row has a negative zero
     return np.array([int.from_bytes(hashlib.sha256(row.tobytes()).digest()[:8], "big") for row in positive], np.uint64)
-
-
-def _moved(member: ClassSums, centre: Floats, scale: float) -> ClassSums:
-    """The class of features less `centre`, D, times `scale`."""
-    others = member.others
-    factor, even = others.factor * scale, others.even * scale**2
-    moved = GaussianSum(others.weight, (others.mean - centre) * scale, factor, even)
-    return ClassSums(member.keys, member.looks, member.weights, (member.rows - centre) * scale, moved)
 
 
 def _of_numbers(values: npt.NDArray[Any]) -> bool:

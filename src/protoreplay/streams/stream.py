@@ -71,6 +71,11 @@ class Stream:
         return self.train.images.shape[1], self.image_size, self.image_size
 
     @property
+    def features(self) -> bool:
+        """Whether what it calls images are features, float32, D x 1 x 1."""
+        return False
+
+    @property
     def num_classes(self) -> int:
         """Number of classes of the data set, whether or not the stream brings them all."""
         return len(self.train.class_names)
@@ -103,14 +108,17 @@ class Stream:
         """
         return [
             {
-                "task": task.position,
-                "classes": list(task.classes),
+                "task": position,
+                "classes": list(plan.classes),
                 "train": plan.train.tolist(),
                 "pixels": None if plan.pixels is None else plan.pixels.tolist(),
-                "sha256": hashlib.sha256(task.images.contiguous().numpy().data).hexdigest(),
+                "sha256": hashlib.sha256(self._learned_images(plan).contiguous().numpy().data).hexdigest(),
             }
-            for task, plan in zip(self, self.plans, strict=True)
+            for position, plan in enumerate(self.plans, start=1)
         ]
+
+    def _learned_images(self, plan: TaskPlan) -> Tensor:
+        return self._gather(self.train, plan.train, plan.pixels)[0]
 
     def _gather(self, source: ImageSet, indices: Tensor, pixels: Tensor | None) -> tuple[Tensor, Tensor]:
         fits = tuple(source.images.shape[-2:]) == (self.image_size, self.image_size)
