@@ -8,18 +8,26 @@ from protoreplay.core.errors import UserError
 from protoreplay.core.registry import Registry
 from protoreplay.core.settings import Settings
 from protoreplay.methods import presets
+from protoreplay.methods.acil import ACIL
 from protoreplay.methods.base import Method, MethodContext
+from protoreplay.methods.der import DER
+from protoreplay.methods.er_ace import ERACE
 from protoreplay.methods.ewc import EWC
+from protoreplay.methods.fecam import FeCAM
 from protoreplay.methods.icarl import ICaRL
 from protoreplay.methods.joint import Joint
+from protoreplay.methods.klda import KLDA
 from protoreplay.methods.l2 import L2
+from protoreplay.methods.logistic import Logistic
 from protoreplay.methods.lwf import LwF
 from protoreplay.methods.mas import MAS
 from protoreplay.methods.nearest_mean import NearestMean
 from protoreplay.methods.online_ewc import OnlineEWC
+from protoreplay.methods.ranpac import RanPAC
 from protoreplay.methods.replay import Replay
 from protoreplay.methods.sgd import SGD
 from protoreplay.methods.si import SI
+from protoreplay.methods.simplecil import SimpleCIL
 from protoreplay.methods.slda import SLDA
 from protoreplay.methods.vpr import VPR
 from protoreplay.methods.vpr_linear import VPRLinear
@@ -92,12 +100,21 @@ METHODS: Registry[MethodEntry] = Registry(
         "lwf": MethodEntry(LwF),
         "icarl": MethodEntry(ICaRL),
         "replay": MethodEntry(Replay),
+        "der": MethodEntry(DER),
+        "er-ace": MethodEntry(ERACE),
         "nearest-mean": MethodEntry(NearestMean, " of raw pixels"),
         "nearest-mean-random": MethodEntry(NearestMean, " of random convolutional features", {"features": "random"}),
         "nearest-mean-encoder": MethodEntry(
             NearestMean, " of the untrained encoder's features", {"features": "encoder"}
         ),
         "slda": MethodEntry(SLDA),
+        "simplecil": MethodEntry(SimpleCIL),
+        "fecam": MethodEntry(FeCAM),
+        "ranpac": MethodEntry(RanPAC),
+        "acil": MethodEntry(ACIL),
+        "klda": MethodEntry(KLDA),
+        "randumb": MethodEntry(KLDA, " (RanDumb: raw pixels)", {"features": "pixels", "expansion": 25_000}),
+        "logistic": MethodEntry(Logistic),
         "joint": MethodEntry(Joint),
     },
     _entry,
@@ -112,7 +129,11 @@ def get_method(name: str) -> MethodEntry:
 def configure(name: str, protocol: Protocol, overrides: Mapping[str, Any]) -> Settings:
     """The settings of `NAME` or `NAME@PRESET` on a protocol, with `overrides`; a wrong one is a `UserError`."""
     preset = presets.preset_settings(*presets.split_name(name), protocol)
-    return get_method(name).settings({**protocol.method_settings, **preset}, overrides, name)
+    entry, prescribed = get_method(name), {**protocol.method_settings, **preset}
+    config = entry.settings(prescribed, overrides, name)
+    if getattr(config, "features", None) == "dictionary":
+        return entry.settings({**presets.dictionary_features(protocol), **prescribed}, overrides, name)
+    return config
 
 
 def make_method(name: str, stream: Stream, seed: int = 0, device: str = "cpu", **settings: Any) -> Method[Any]:
