@@ -5,7 +5,17 @@ import pytest
 from protoreplay.methods.registry import METHODS
 from protoreplay.testing import CHECKS, Subject
 
-QUICK = {"dim": 6, "samples": 3, "budget": 4, "filters": 30, "patch": 4, "latent": 12, "views": 1}
+QUICK = {
+    "dim": 6,
+    "samples": 3,
+    "budget": 4,
+    "filters": 30,
+    "patch": 4,
+    "latent": 12,
+    "views": 1,
+    "expansion": 40,
+    "folds": 2,
+}
 """Settings of a quick run, for the methods that have them."""
 
 

@@ -15,7 +15,7 @@ BATCH = 16
 """Images whose patches are looked at together: few enough for what they answer to stay in the processor's cache."""
 
 
-def _written_if_changed(default: float, **limits: Any) -> Any:
+def written_if_changed(default: float, **limits: Any) -> Any:
     """A setting that is written down only where it is not the default: older runs, without it, are the same runs."""
     return Field(default, exclude_if=lambda value: value == default, **limits)
 
@@ -31,22 +31,22 @@ class DictionarySettings(Settings):
     """Whether the dictionary gives an image and its mirror image the same features."""
     latent: int = Field(850, ge=1)
     """Latent dimension: width of the features, and of what stands on them."""
-    patch_count: int = _written_if_changed(20_000, ge=1)
+    patch_count: int = written_if_changed(20_000, ge=1)
     """Patches of the images, at most, that filters are made of."""
-    contrast: float = _written_if_changed(10.0, gt=0)
+    contrast: float = written_if_changed(10.0, gt=0)
     """Added to the variance of a patch's pixels before the patch is divided by its root: what is nearly of one colour
     stays small."""
-    patch_ridge: float = _written_if_changed(0.1, gt=0)
+    patch_ridge: float = written_if_changed(0.1, gt=0)
     """Added to every eigenvalue of the patches' covariance before they are whitened."""
-    rounds: int = _written_if_changed(15, ge=0)
+    rounds: int = written_if_changed(15, ge=0)
     """Rounds of the k-means that makes filters; with 0 they are random patches."""
     threshold: float = Field(0.8, ge=0)
     """What a filter's answer must exceed, on either side, to count."""
-    grid: int = _written_if_changed(3, ge=1)
+    grid: int = written_if_changed(3, ge=1)
     """Answers are averaged over `grid` x `grid` fields of the image."""
     field_width: int = Field(140, ge=1)
     """Directions of the answers, at most, that are kept of each field."""
-    copies: int = _written_if_changed(1_000, ge=1)
+    copies: int = written_if_changed(1_000, ge=1)
     """Turned and zoomed copies of the images in which the directions that are kept vary most."""
 
 

@@ -1,28 +1,58 @@
 """What methods on untrained features share: which features, and how they are made."""
 
-from typing import Literal, TypeVar
+from typing import ClassVar, Literal, TypeVar
 
 import torch
 from pydantic import Field
 from torch import Tensor, nn
 
+from protoreplay.core.progress import StepCallback, ignore_steps
+from protoreplay.core.rng import generator
 from protoreplay.core.settings import Settings
+from protoreplay.encoders.dictionary import DictionarySettings, PatchDictionary, written_if_changed
 from protoreplay.encoders.fixed import GivenFeatures, RandomFilters, RawPixels, UntrainedTrunk
 from protoreplay.encoders.registry import ImageShape
 from protoreplay.methods.base import EncoderName, Method, MethodContext
 from protoreplay.prototypes.gaussians import ClassMeans
+from protoreplay.streams.stream import Task
+
+FeatureName = Literal["pixels", "random", "encoder", "dictionary"]
 
 
 class FeatureSettings(Settings):
     """Settings of every method that stands on untrained features."""
 
-    features: Literal["pixels", "random", "encoder"] = "pixels"
-    """Raw pixels, random convolutions, or the trunk of the untrained encoder; the last two of unit length. With
-    `--encoder` they are its features, and this setting and the next two do nothing."""
+    features: FeatureName = "pixels"
+    """Raw pixels, random convolutions, the trunk of the untrained encoder, or the dictionary of patches that `vpr`
+    makes of the first task's images; those in the middle of unit length. With `--encoder` they are its features, and
+    this setting and the next ones do nothing."""
     filters: int = Field(800, ge=1)
     """Number of random filters (ours: 800)."""
     encoder: EncoderName = "conv-small"
     """The trunk of `encoder` features; the protocol prescribes it."""
+    dictionary_filters: int = written_if_changed(160, ge=1)
+    """Filters of `dictionary` features (as `vpr` on the protocol, and so the four below)."""
+    dictionary_patch: int = written_if_changed(6, ge=2)
+    """Side of its patches."""
+    dictionary_mirror: bool = written_if_changed(True)
+    """Whether it gives an image and its mirror image the same features."""
+    dictionary_latent: int = written_if_changed(850, ge=1)
+    """How many numbers of an image it gives."""
+    dictionary_field_width: int = written_if_changed(140, ge=1)
+    """Directions of its answers, at most, that are kept of each field."""
+
+    def dictionary(self) -> DictionarySettings:
+        """The settings of `dictionary` features."""
+        own = {name: getattr(self, f"dictionary_{name}", None) for name in DictionarySettings.model_fields}
+        return DictionarySettings(**{name: value for name, value in own.items() if value is not None})
+
+
+class TrunkFeatureSettings(FeatureSettings):
+    """The same for methods that stand on the encoder's untrained trunk where nothing else is asked for."""
+
+    features: FeatureName = "encoder"
+    """Raw pixels, random convolutions, the trunk of the untrained encoder, which all methods share, or the dictionary
+    of patches that `vpr` makes of the first task's images; those in the middle of unit length."""
 
 
 def extractor(config: FeatureSettings, shape: ImageShape, generator: torch.Generator) -> tuple[nn.Module, int]:
@@ -31,6 +61,8 @@ def extractor(config: FeatureSettings, shape: ImageShape, generator: torch.Gener
         module: nn.Module = RawPixels()
     elif config.features == "random":
         module = RandomFilters(shape, config.filters, generator)
+    elif config.features == "dictionary":
+        module = PatchDictionary(shape, config.dictionary())
     else:
         module = UntrainedTrunk(config.encoder, shape, generator)
     module.requires_grad_(False)
@@ -44,18 +76,24 @@ class FixedFeatureMethod(Method[F]):
     """A method on features that nothing trains.
 
     It carries what makes them, and a mean for every class of every task.
+
+    Attributes:
+        keeps_means: whether it does carry means.
+        width: of the features.
     """
 
     frozen = True
+    keeps_means: ClassVar[bool] = True
 
     def __init__(self, config: F, context: MethodContext) -> None:
         super().__init__(config, context)
-        if context.features:
-            body, width = GivenFeatures(), context.image_shape[0]
-        else:
-            body, width = extractor(config, context.image_shape, self.initial_weights())
+        body: nn.Module = GivenFeatures()
+        self.width = context.image_shape[0]
+        if not context.features:
+            body, self.width = extractor(config, context.image_shape, self.initial_weights())
         self.features = self.carry("features", body.to(self.device))
-        self.prototypes = self.carry("prototypes", ClassMeans.none(width, self.device))
+        nothing = ClassMeans.none(self.width, self.device)
+        self.prototypes = self.carry("prototypes", nothing) if self.keeps_means else nothing
 
     @property
     def deterministic(self) -> bool:
@@ -66,3 +104,18 @@ class FixedFeatureMethod(Method[F]):
         """Of one batch of images, uint8 N x C x H x W, the features, N x D."""
         features: Tensor = self.features(images)
         return features
+
+    def learn(self, task: Task, on_step: StepCallback = ignore_steps) -> None:
+        """Learn `task`; features that are made of images are made of the first task's."""
+        if isinstance(self.features, PatchDictionary) and not self.classes:
+            # The random numbers of `vpr` in its first task: of one seed, all have the same dictionary.
+            self.features.fit(task.images.to(self.device), generator(self.context.seed, "VPR", "learn", task.position))
+        super().learn(task, on_step)
+
+    def by_class(self, task: Task, features: Tensor) -> list[Tensor]:
+        """The features of each of the task's classes, N x D each, in the order of `task.classes`."""
+        return [features[(task.labels == label).to(self.device)] for label in task.classes]
+
+    def columns(self, labels: Tensor) -> Tensor:
+        """Where labels (int64, N) stand among the classes seen (int64, N)."""
+        return torch.searchsorted(torch.tensor(self.classes), labels).to(self.device)

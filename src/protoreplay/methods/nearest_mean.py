@@ -23,8 +23,7 @@ class NearestMean(FixedFeatureMethod[NearestMeanConfig]):
 
     def _learn(self, task: Task, on_step: StepCallback) -> None:
         """Average the features of each class."""
-        features = self._features(task.images.to(self.device))
-        means = [features[(task.labels == label).to(self.device)].mean(0) for label in task.classes]
+        means = [own.mean(0) for own in self.by_class(task, self.embed(task.images))]
         self.prototypes = self.prototypes.plus(torch.stack(means), task.classes)
 
     def _classifier(self) -> BatchClassifier:

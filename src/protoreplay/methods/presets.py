@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter, model_validator
 
 from protoreplay.core.errors import UserError, unknown_name
 from protoreplay.core.registry import is_in_file
+from protoreplay.encoders.dictionary import DictionarySettings
 from protoreplay.streams.protocols import Protocol
 
 PRESETS = ("published", "tuned", "text", "authors")
@@ -119,6 +120,12 @@ def preset_settings(method: str, preset: str, protocol: Protocol) -> dict[str, A
     if preset != "published":
         raise UserError(f"{method} has no preset {preset} for {protocol.name}")
     return {}
+
+
+def dictionary_features(protocol: Protocol) -> dict[str, Any]:
+    """What makes `features=dictionary` the dictionary that `vpr` has on a protocol."""
+    stored = preset_settings("vpr", "published", protocol)
+    return {f"dictionary_{key}": value for key, value in stored.items() if key in DictionarySettings.model_fields}
 
 
 @functools.cache

@@ -8,19 +8,27 @@ from protoreplay.core.errors import UserError
 from protoreplay.core.registry import Registry
 from protoreplay.core.settings import Settings
 from protoreplay.methods import presets
+from protoreplay.methods.acil import ACIL
 from protoreplay.methods.augmentation import AugmentationSettings
 from protoreplay.methods.base import Method, MethodContext
+from protoreplay.methods.der import DER
+from protoreplay.methods.er_ace import ERACE
 from protoreplay.methods.ewc import EWC
+from protoreplay.methods.fecam import FeCAM
 from protoreplay.methods.icarl import ICaRL
 from protoreplay.methods.joint import Joint
+from protoreplay.methods.klda import KLDA
 from protoreplay.methods.l2 import L2
+from protoreplay.methods.logistic import Logistic
 from protoreplay.methods.lwf import LwF
 from protoreplay.methods.mas import MAS
 from protoreplay.methods.nearest_mean import NearestMean
 from protoreplay.methods.online_ewc import OnlineEWC
+from protoreplay.methods.ranpac import RanPAC
 from protoreplay.methods.replay import Replay
 from protoreplay.methods.sgd import SGD
 from protoreplay.methods.si import SI
+from protoreplay.methods.simplecil import SimpleCIL
 from protoreplay.methods.slda import SLDA
 from protoreplay.methods.vpr import VPR
 from protoreplay.methods.vpr_linear import VPRLinear
@@ -93,12 +101,21 @@ METHODS: Registry[MethodEntry] = Registry(
         "lwf": MethodEntry(LwF),
         "icarl": MethodEntry(ICaRL),
         "replay": MethodEntry(Replay),
+        "der": MethodEntry(DER),
+        "er-ace": MethodEntry(ERACE),
         "nearest-mean": MethodEntry(NearestMean, " of raw pixels"),
         "nearest-mean-random": MethodEntry(NearestMean, " of random convolutional features", {"features": "random"}),
         "nearest-mean-encoder": MethodEntry(
             NearestMean, " of the untrained encoder's features", {"features": "encoder"}
         ),
         "slda": MethodEntry(SLDA),
+        "simplecil": MethodEntry(SimpleCIL),
+        "fecam": MethodEntry(FeCAM),
+        "ranpac": MethodEntry(RanPAC),
+        "acil": MethodEntry(ACIL),
+        "klda": MethodEntry(KLDA),
+        "randumb": MethodEntry(KLDA, " (RanDumb: raw pixels)", {"features": "pixels", "expansion": 25_000}),
+        "logistic": MethodEntry(Logistic),
         "joint": MethodEntry(Joint),
     },
     _entry,
@@ -122,10 +139,12 @@ def get_method(name: str, features: bool = False) -> MethodEntry:
 def configure(name: str, protocol: Protocol, overrides: Mapping[str, Any], features: bool = False) -> Settings:
     """The settings of `NAME` or `NAME@PRESET` on a protocol, with `overrides`; a wrong one is a `UserError`."""
     preset = presets.preset_settings(*presets.split_name(name), protocol)
-    entry = get_method(name, features)
+    entry, prescribed = get_method(name, features), {**protocol.method_settings, **preset}
     if features:
         _refuse_image_settings(name, overrides)
-    settings = entry.settings({**protocol.method_settings, **preset}, overrides, name)
+    settings = entry.settings(prescribed, overrides, name)
+    if getattr(settings, "features", None) == "dictionary" and not features:
+        settings = entry.settings({**presets.dictionary_features(protocol), **prescribed}, overrides, name)
     augmented = [key for key in AugmentationSettings.model_fields if getattr(settings, key, 0)]
     if features and augmented:
         raise UserError(f"{name} has {augmented[0]}={getattr(settings, augmented[0])}: features cannot be augmented")

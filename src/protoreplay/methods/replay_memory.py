@@ -43,11 +43,15 @@ class ReplayMemory:
         images = torch.cat([self.images, task.images[order]])
         tasks = torch.cat([self.tasks, torch.full_like(task.labels, task.position)])
         classes = torch.cat([self.classes, task.labels[order]])
-        pairs, group = torch.stack([tasks, classes], 1).unique(dim=0, return_inverse=True)
-        member = torch.nn.functional.one_hot(group, len(pairs))
-        place_in_group = (member.cumsum(0) * member).sum(1) - 1
-        keep = place_in_group < quota
+        keep = ReplayMemory(images, tasks, classes).within(quota)
         return ReplayMemory(images[keep], tasks[keep], classes[keep])
+
+    def within(self, quota: int) -> Tensor:
+        """Which images, bool, M, are among the first `quota` of their (task, class) pair."""
+        pairs, group = torch.stack([self.tasks, self.classes], 1).unique(dim=0, return_inverse=True)
+        member = torch.nn.functional.one_hot(group, max(1, len(pairs)))
+        place_in_group = (member.cumsum(0) * member).sum(1) - 1
+        return place_in_group < quota
 
 
 def quota(budget: int, per: BudgetPer, pairs: int) -> int:

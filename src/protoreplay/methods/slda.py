@@ -1,7 +1,7 @@
 """Streaming linear discriminant analysis: class means and one shrunk covariance that all classes share."""
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 from pydantic import Field
@@ -9,16 +9,14 @@ from torch import Tensor
 
 from protoreplay.core.progress import StepCallback
 from protoreplay.methods.base import BatchClassifier, MethodContext
-from protoreplay.methods.fixed_features import FeatureSettings, FixedFeatureMethod
+from protoreplay.methods.fixed_features import FixedFeatureMethod, TrunkFeatureSettings
 from protoreplay.prototypes.gaussians import class_probabilities
 from protoreplay.streams.stream import Task
 
 
-class SLDAConfig(FeatureSettings):
+class SLDAConfig(TrunkFeatureSettings):
     """Settings of SLDA."""
 
-    features: Literal["pixels", "random", "encoder"] = "encoder"
-    """Raw pixels, random convolutions, or the trunk of the untrained encoder, which all methods share."""
     shrinkage: float = Field(0.5, gt=0, le=1)
     """The covariance is `(1 - shrinkage)` times the one seen plus `shrinkage` times its mean eigenvalue in every
     direction (ours: equal parts)."""
@@ -43,18 +41,17 @@ class SLDA(FixedFeatureMethod[SLDAConfig]):
 
     def __init__(self, config: SLDAConfig, context: MethodContext) -> None:
         super().__init__(config, context)
-        width = self.prototypes.mean.shape[1]
+        width = self.width
         nothing = Scatter(torch.zeros(width, width, device=self.device), torch.zeros((), dtype=torch.int64))
         self.scatter = self.carry("scatter", nothing)
         self.discriminants = self.carry("discriminants", torch.zeros(0, width, device=self.device))
 
     def _learn(self, task: Task, on_step: StepCallback) -> None:
         """Add the means of the task's classes and the scatter around them."""
-        features = self._features(task.images.to(self.device))
+        features = self.embed(task.images)
         total, images = self.scatter
         means = []
-        for label in task.classes:
-            own = features[(task.labels == label).to(self.device)]
+        for own in self.by_class(task, features):
             means.append(own.mean(0))
             total = total.addmm((own - means[-1]).T, own - means[-1])
         self.prototypes = self.prototypes.plus(torch.stack(means), task.classes)
