@@ -126,6 +126,11 @@ class Group:
                     total[row.trained - 1, row.tested - 1] += 100 * row.correct / row.n
         return total / len(self.results)
 
+    @functools.cached_property
+    def outdated(self) -> list[str]:
+        """The parts of its runs, such as `method`, that are of other source than the present one."""
+        return sorted({part for result in self.results for part in result.config.outdated_code()})
+
     def chance(self) -> list[float]:
         """The accuracy in percent of guessing among the classes seen, after each task."""
         return [100 / known for known in self.results[0].config.known_classes]
@@ -235,8 +240,9 @@ def _group(results: list[Result]) -> list[Group]:
     Where a protocol or a method occurs more than once, its label says how.
     """
     groups: dict[str, list[Result]] = {}
-    for result in results:
-        groups.setdefault(json.dumps(result.config.without_seed(), sort_keys=True), []).append(result)
+    filled = _with_new_settings(results)
+    for result, said in zip(results, filled, strict=True):
+        groups.setdefault(json.dumps(said, sort_keys=True), []).append(result)
     configs = [members[0].config for members in groups.values()]
     short = short_names(dict.fromkeys(config.method.name for config in configs))
     streams = _labels([(config.protocol.name, config.protocol.name, _stream_settings(config)) for config in configs])
@@ -251,6 +257,33 @@ def _group(results: list[Result]) -> list[Group]:
         for stream, label, members in zip(streams, labels, groups.values(), strict=True)
     ]
     return sorted(found, key=lambda group: (group.protocol, -group.summaries["avg"].mean))
+
+
+def _with_new_settings(results: list[Result]) -> list[dict[str, Any]]:
+    """What each run is, without its seed; settings that came after an older run have their default in it.
+
+    Where all runs of a method say the same settings, which is the usual case, the method need not be known here.
+    """
+    said = [result.config.without_seed() for result in results]
+    keys: dict[str, set[str]] = defaultdict(set)
+    for one in said:
+        keys[one["method"]["name"]] |= one["method"]["settings"].keys()
+    for one in said:
+        name, settings = one["method"]["name"], one["method"]["settings"]
+        if settings and keys[name] - settings.keys():
+            one["method"]["settings"] = {**_default_settings(name, keys[name] - settings.keys()), **settings}
+    return said
+
+
+def _default_settings(method: str, wanted: set[str]) -> dict[str, Any]:
+    """What a method of this name has; nothing where there is none any more."""
+    from protoreplay.methods.registry import get_method  # here, because it takes seconds and is seldom needed
+
+    try:
+        config = get_method(method).method.Config()
+    except UserError:
+        return {}
+    return {key: value for key, value in config.model_dump(mode="json").items() if key in wanted}
 
 
 def _labels(named: Sequence[tuple[Hashable, str, Mapping[str, Any]]]) -> list[str]:

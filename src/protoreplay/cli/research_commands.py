@@ -13,12 +13,14 @@ from protoreplay.cli.options import (
     EvalOn,
     GpusPerRun,
     Jobs,
+    Keep,
     KeepPrototypes,
     Log,
     MethodNames,
     OneMethod,
     Overrides,
     ProtocolName,
+    Redo,
     Seeds,
     Vary,
     method_names,
@@ -28,6 +30,8 @@ from protoreplay.cli.options import (
     pick_engine,
     pick_evaluation,
     pick_log,
+    pick_other_source,
+    with_choice,
 )
 from protoreplay.cli.printing import end_with_failures, print_columns, print_table
 from protoreplay.core.errors import print_to_stderr
@@ -45,6 +49,8 @@ def run_command(
     device: Device = "cpu",
     log: Log = None,
     keep_prototypes: KeepPrototypes = False,
+    redo: Redo = False,
+    keep: Keep = False,
     out: Annotated[
         Path | None,
         typer.Option(help="The run's folder.", show_default="runs/PROTOCOL/METHOD/seed-N"),
@@ -58,6 +64,7 @@ def run_command(
     from protoreplay.metrics.accuracy import average_accuracy, final_accuracy
 
     spec = resolve(protocol, method, seed, parse_pairs(overrides), pick_evaluation(evaluation), device, keep_prototypes)
+    (spec,) = with_choice([spec], redo, keep)
     path = out or run_path(default_runs_folder(protocol), spec)
     with for_this_terminal() as board:
         counts = execute(spec, path, board.run(), pick_log(log))
@@ -81,6 +88,8 @@ def bench_command(
     gpus_per_run: GpusPerRun = 0.0,
     log: Log = None,
     keep_prototypes: KeepPrototypes = False,
+    redo: Redo = False,
+    keep: Keep = False,
     out: Annotated[Path | None, typer.Option(help="The folder for all runs.", show_default="runs/PROTOCOL")] = None,
 ) -> None:
     """Run methods with seeds and settings and print the table; finished runs are not done again, failed ones are."""
@@ -93,6 +102,7 @@ def bench_command(
     varied = parse_varied(vary)
     names, numbers = method_names(methods), parse_seeds(seeds, chosen)
     specs = resolve_grid(protocol, names, numbers, parse_pairs(overrides), chosen, varied, device, keep_prototypes)
+    specs = with_choice(specs, redo, keep)
     does = pick_engine(engine, jobs, device, address, cpus_per_run, gpus_per_run)
     root = out or default_runs_folder(protocol)
     try:
@@ -125,6 +135,8 @@ def tune_command(
     vary: Vary = None,
     store: Annotated[Path | None, typer.Option(help="Add what is found to this JSON file of tuned settings.")] = None,
     jobs: Jobs = 1,
+    redo: Redo = False,
+    keep: Keep = False,
     out: Annotated[Path | None, typer.Option(help="Folder of the trials.", show_default="runs/tune/PROTOCOL")] = None,
 ) -> None:
     """Choose a method's settings, and whether it augments images, on validation images from the training data."""
@@ -136,7 +148,8 @@ def tune_command(
     plan = TuningPlan(protocol, method, seeds, tasks, parse_pairs(overrides), parse_varied(vary))
     try:
         with for_this_terminal() as board:
-            found = tune(plan, out or default_runs_folder(protocol, "tune"), board, pick_engine("local", jobs))
+            root, choice = out or default_runs_folder(protocol, "tune"), pick_other_source(redo, keep)
+            found = tune(plan, root, board, pick_engine("local", jobs), choice)
     except RunsFailedError as error:
         end_with_failures(error)
     rows = [("validation avg %", "settings")]
@@ -152,3 +165,4 @@ def tune_command(
         print_to_stderr(f"protoreplay: {sentence}")
     if store:
         add_to(store, found)
+        print_to_stderr(f"protoreplay: stored: take it with --methods {method}@{store}")

@@ -199,6 +199,13 @@ def _read_source(path: str) -> SourceFile:
         raise UserError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from None
 
 
+def source_text(path: str) -> str:
+    """The text of a user's file as this process runs it, or, where it was not loaded, as it is now."""
+    where = str(_absolute(path))
+    known = next((source for source in _SOURCES.values() if str(source.path) == where), None)
+    return known.text if known else Path(path).read_text(encoding="utf-8")
+
+
 @dataclass(frozen=True)
 class ForeignCode:
     """What other processes need beside this package: user's files, and what was registered in this session.

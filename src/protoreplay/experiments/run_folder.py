@@ -9,6 +9,7 @@ import csv
 import io
 import json
 import os
+import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -23,6 +24,10 @@ from protoreplay.metrics.accuracy import Count
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+
+REDONE = ".redone"
+"""Inside the folder of a finished run, where it is done again, until that is finished too."""
 
 
 class RunBusyError(UserError):
@@ -48,9 +53,13 @@ class RunFolder:
         self._checkpoint = path / "checkpoint.safetensors"
         self._error = path / "error.txt"
         self.prototypes = path / "prototypes"
+        self._redone = path / REDONE
 
-    def refuse_other_run(self, run: RunIdentity) -> None:
-        """A `UserError` unless the folder is new, empty, or holds this very run, whatever its versions."""
+    def refuse_other_run(self, run: RunIdentity, defaults: Mapping[str, Any] | None = None) -> None:
+        """A `UserError` unless the folder is new, empty, or holds this very run, whatever its versions.
+
+        A setting that it does not say, because it is older than it, has the value of `defaults`, by its path.
+        """
         foreign = (entry.name for entry in _entries(self.path) if entry != self._error)
         if self.path.exists() and not self.path.is_dir():
             raise UserError(f"{self.path} is a file: --out takes a folder")
@@ -58,7 +67,7 @@ class RunFolder:
             if not all(name.startswith(".") for name in foreign):
                 raise UserError(f"{self.path} holds files that are not of a run: --out takes a new or an empty folder")
             return
-        if difference := self.config().first_difference(run):
+        if difference := self.config().first_difference(run, defaults):
             key, here, wanted = difference
             raise UserError(f"{self.path} holds a run with {key}={here}, not {wanted}: choose another --out")
 
@@ -184,8 +193,12 @@ class RunFolder:
 
     def contents(self) -> dict[str, bytes]:
         """Every file of a finished run by its path in the folder, for `adopt`."""
-        paths = sorted(path for path in self.path.rglob("*") if path.is_file() and not path.name.startswith("."))
-        return {path.relative_to(self.path).as_posix(): path.read_bytes() for path in paths}
+        paths = sorted((path.relative_to(self.path), path) for path in self.path.rglob("*") if path.is_file())
+        return {
+            name.as_posix(): path.read_bytes()
+            for name, path in paths
+            if not any(part.startswith(".") for part in name.parts)
+        }
 
     def adopt(self, contents: Mapping[str, bytes]) -> None:
         """Take over a finished run from elsewhere in place of what is here; call it while the folder is locked."""
@@ -196,6 +209,19 @@ class RunFolder:
             path.parent.mkdir(exist_ok=True)
             write_whole(path, contents[name])
         self.clean()
+
+    def redone(self) -> "RunFolder":
+        """Where a finished run is done again; `take_redone` puts it in the place of the old one."""
+        return RunFolder(self._redone)
+
+    def take_redone(self) -> None:
+        """Put the run that was done again in the place of the old one; while the folder is locked."""
+        self.adopt(self.redone().contents())
+        self.drop_redone()
+
+    def drop_redone(self) -> None:
+        """Forget the run that was done again."""
+        shutil.rmtree(self._redone)
 
     def _forget(self) -> None:
         for path in (self._checkpoint, self._counts, self._events, *self.prototypes.glob("*")):
@@ -216,9 +242,8 @@ def find_run_folders(root: Path) -> list[RunFolder]:
     """All run folders below `root`, by their paths; a `UserError` where it is no folder itself."""
     if not root.is_dir():
         raise UserError(f"{root} is not a folder: give one that `protoreplay run` or `bench` wrote to")
-    return [
-        RunFolder(path) for path in sorted(Path(place) for place, _, files in os.walk(root) if "config.json" in files)
-    ]
+    places = sorted(Path(place) for place, _, files in os.walk(root) if "config.json" in files)
+    return [RunFolder(path) for path in places if path.name != REDONE]
 
 
 def seconds_of(events: Iterable[Mapping[str, Any]]) -> float:

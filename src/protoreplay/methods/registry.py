@@ -111,7 +111,10 @@ def get_method(name: str) -> MethodEntry:
 
 def configure(name: str, protocol: Protocol, overrides: Mapping[str, Any]) -> Settings:
     """The settings of `NAME` or `NAME@PRESET` on a protocol, with `overrides`; a wrong one is a `UserError`."""
-    preset = presets.preset_settings(*presets.split_name(name), protocol)
+    method, wanted = presets.split_name(name)
+    preset = presets.preset_settings(method, wanted, protocol)
+    if wanted.endswith(".json"):  # of the user's: a setting that the method does not have is a mistake
+        return get_method(name).settings(protocol.method_settings, {**preset, **overrides}, name)
     return get_method(name).settings({**protocol.method_settings, **preset}, overrides, name)
 
 

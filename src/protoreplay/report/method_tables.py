@@ -12,6 +12,8 @@ from protoreplay.report.formats import ABSENT, BEST_LEGEND, MARK, Cell, Table
 SHOWN = ("avg", "final", "forgetting", "seconds", "kept_numbers", "kept_bytes")
 COMPARED = ("avg", "final", "forgetting")
 SPREADS = {"std": "standard deviation", "sem": "standard error", "ci": "Student's interval"}
+OUTDATED = "\N{DAGGER}"
+"""Behind the name of a method with runs that the present code did not make."""
 SIGNIFICANCE = 0.05
 """A corrected p below it is marked."""
 
@@ -38,7 +40,7 @@ def results_table(
     body, records = [], []
     for group in groups:
         reference, corrected = tests[group.protocol, group.label]
-        line = [Cell(group.label), Cell(str(len(group.results)))]
+        line = [Cell(f"{group.label} {OUTDATED}" if group.outdated else group.label), Cell(str(len(group.results)))]
         for key in shown:
             p = corrected.get(key)
             text = _with_spread(group.summaries[key], key, spread)
@@ -49,6 +51,9 @@ def results_table(
     sentences = [BEST_LEGEND] if any(cell.strong for line in body for cell in line) else []
     if any(corrected for _, corrected in tests.values()):
         sentences = [_spread_note(spread), *sentences, _test_note(groups, tests, against)]
+    if outdated := sorted({part for group in groups for part in group.outdated}):
+        again = "`bench --redo` does them again"
+        sentences.append(f"{OUTDATED}: runs of other source than the present {' and '.join(outdated)}; {again}.")
     if several:
         sentences.append("Lines of different protocols cannot be compared.")
     return Table([*["protocol"] * several, *header], body, 1 + several, records, " ".join(sentences), best=True)
