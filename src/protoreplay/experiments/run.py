@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from protoreplay.core.errors import UserError
+from protoreplay.experiments.answer_tally import AnswerTally
 from protoreplay.experiments.run_folder import RunFolder
 from protoreplay.experiments.run_progress import RunProgress
 from protoreplay.experiments.snapshots import SnapshotWriter
@@ -107,18 +108,23 @@ def execute(spec: RunSpec, path: Path, progress: RunProgress | None = None, log:
         if not (folder.exists() and folder.config().computed_alike(config) and folder.shots() == shots):
             folder.start(config, shots)
         method = spec.build(stream)
-        done, counts, state = folder.resume()
-        if snapshots and not snapshots.whole(done):
+        done, counts, state, answers = folder.resume()
+        if (snapshots and not snapshots.whole(done)) or (done and not answers):
             folder.start(config, shots)
-            done, counts, state = folder.resume()
+            done, counts, state, answers = folder.resume()
         if done:
             method.restore(state)
+        tally = AnswerTally(answers)
         tests = EmbeddedTestSets(stream)
         progress.begin(spec.name, len(stream), done)
         for position in range(done + 1, len(stream) + 1):
-            counts += _one_task(method, stream, tests, position, folder, progress, counts, snapshots)
+            counts += _one_task(method, stream, tests, position, folder, progress, counts, snapshots, tally)
             if position < len(stream):
-                folder.save_checkpoint(position, counts, method.state())
+                folder.save_checkpoint(position, counts, method.state(), tally.to_text())
+            else:
+                folder.write_answers(
+                    {"confusion": tally.confusion, "calibration": tally.calibration, "top5": tally.top}
+                )
             folder.write_counts(counts)
         folder.clean()
     return counts
@@ -176,6 +182,7 @@ def _one_task(
     progress: RunProgress,
     before: list[Count],
     snapshots: SnapshotWriter | None,
+    tally: AnswerTally,
 ) -> list[Count]:
     losses: list[float] = []
 
@@ -184,10 +191,16 @@ def _one_task(
             losses.append(round(loss, 6))
         progress.step(position, step, steps, loss)
 
+    def listen(tested: int, probabilities: Tensor, labels: Tensor) -> None:
+        tally.add(position, method.classes, tested, probabilities, labels)
+        if snapshots:
+            snapshots.add_answers(tested, probabilities, labels)
+
     started = time.perf_counter()
     method.learn(stream.task(position), report)
     learned = time.perf_counter()
-    counts = evaluate(method, stream, position, tests, snapshots.add_answers if snapshots else None)
+    counts = evaluate(method, stream, position, tests, listen)
+    tally.end_task(position)
     tested = time.perf_counter()
     if snapshots:
         snapshots.write(method, lambda tested: tests.get(method, tested), position)
