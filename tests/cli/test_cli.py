@@ -77,7 +77,7 @@ def program(*words, **options):
         (["table", "nowhere"], "nowhere is not a folder"),
         (["table", "."], ". holds no finished run (0 unfinished)"),
         (["table", ".", "--format", "xml"], "unknown format 'xml'; known: csv, json, latex, md, text"),
-        (["table", ".", "--compare", "a,b", "--claims"], "--compare and --claims are different tables"),
+        (["table", ".", "--compare", "a,b", "--claims"], "--compare, --per-class and --claims are different tables"),
         (["report", "nowhere"], "nowhere is not a folder"),
         (["protocols", "show", "split-digits", "-o", "x.doc"], "x.doc: a figure's name ends in one of"),
         (["run", "split:nowhere"], "nowhere is not a folder"),

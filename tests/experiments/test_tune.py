@@ -1,10 +1,13 @@
 import json
+from pathlib import Path
 
 import pytest
 
 from protoreplay import cli, evaluate, make_method, make_stream
+from protoreplay.analysis.results import collect
 from protoreplay.core.errors import UserError
 from protoreplay.experiments.grid import RunsFailedError
+from protoreplay.experiments.run import execute
 from protoreplay.experiments.spec import resolve
 from protoreplay.experiments.tune import AUGMENTATION, Trial, TuningPlan, TuningResult, add_to, tune
 from protoreplay.methods import presets, registry
@@ -144,6 +147,29 @@ def test_the_command_tells_failures_and_edges(tmp_path, monkeypatch, capsys):
     assert told.out.splitlines()[-1].split() == ["failed", "lr=7.0", "(RuntimeError:", "broken)"]
     (stored,) = presets.parse_presets((tmp_path / "tuned.json").read_text())
     assert ("is the smallest that was tried" in told.err) == (stored.settings["lr"] == 1e-3)
+    assert f"take it with --methods sgd@{tmp_path / 'tuned.json'}" in told.err
+
+
+def test_what_is_stored_is_a_preset_of_ones_own_with_what_was_fixed(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    add_to(Path("mine.json"), tune(plan(vary={"lr": ["3e-2"]}), Path("runs")))
+    spec = resolve("split-digits", "sgd@mine.json", 0, {})
+    assert (spec.method_settings.lr, spec.method_settings.epochs, spec.variant) == (3e-2, 2, "sgd@mine.json")
+    execute(resolve("split-digits", "sgd@mine.json", 0, {"tasks": 1}), Path("own"))
+    assert [group.label for group in collect("own")[0]] == ["sgd@mine.json"]
+    made = registry.make_method("sgd@mine.json", make_stream("split-digits"), batch_size=5)
+    assert (made.config.lr, made.config.batch_size) == (3e-2, 5)
+    Path("all.json").write_text('{"lr": 0.5}')
+    assert resolve("permuted-digits", "sgd@all.json", 0, {}).method_settings.lr == 0.5
+    for name, message in {
+        "ewc@mine.json": "mine.json says nothing of ewc on split-digits; it has sgd on split-digits",
+        "sgd@none.json": "none.json cannot be read: No such file or directory",
+    }.items():
+        with pytest.raises(UserError, match=message):
+            resolve("split-digits", name, 0, {})
+    Path("all.json").write_text('{"rate": 0.5}')
+    with pytest.raises(UserError, match=r"unknown setting 'rate' of sgd@all\.json"):
+        resolve("split-digits", "sgd@all.json", 0, {})
 
 
 @pytest.mark.parametrize("name", list(registry.METHODS))
@@ -170,7 +196,9 @@ def test_what_cannot_be_searched_is_one_line(tmp_path):
 
 
 def test_names_with_presets():
-    with pytest.raises(UserError, match="unknown preset 'best' in sgd@best; known: authors, published, text, tuned"):
+    with pytest.raises(
+        UserError, match=r"unknown preset 'best' in sgd@best; known: authors, published, text, tuned, FILE\.json"
+    ):
         resolve("split-digits", "sgd@best", 0, {})
     with pytest.raises(
         UserError, match="no tuned settings of joint for split-digits: find them with `protoreplay tune"

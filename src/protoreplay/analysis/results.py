@@ -5,9 +5,9 @@ import functools
 import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,10 @@ from protoreplay.experiments.run_config import RunConfig
 from protoreplay.experiments.run_folder import RunFolder, find_run_folders, seconds_of
 from protoreplay.metrics import accuracy
 from protoreplay.metrics.accuracy import Count
+from protoreplay.metrics.answers import expected_calibration_error
 from protoreplay.metrics.intervals import SeedSummary, student_interval, summarise
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -32,6 +35,7 @@ class Result:
         kept_numbers: all that is carried from task to task, in numbers.
         kept_bytes: the same in bytes.
         kept_items: by name, the numbers of each thing that is carried; empty where that was not recorded.
+        folder: where it lives; none of recorded runs.
     """
 
     config: RunConfig
@@ -40,6 +44,11 @@ class Result:
     kept_numbers: int
     kept_bytes: int
     kept_items: Mapping[str, int] = field(default_factory=dict)
+    folder: RunFolder | None = field(default=None, compare=False, repr=False)
+
+    def answers(self, name: str) -> list[Any]:
+        """The rows of one of `run_folder.ANSWER_ROWS`, none of runs that are older than they are."""
+        return self.folder.answers(name) if self.folder else []
 
 
 @dataclass(frozen=True)
@@ -65,6 +74,14 @@ def _percent(of: Callable[[list[Count]], float]) -> Callable[[Result], float]:
     return lambda result: 100 * of(result.counts)
 
 
+def _top5(of: Callable[[list[Count]], float]) -> Callable[[Result], float]:
+    return lambda result: 100 * of(rows) if (rows := result.answers("top5")) else float("nan")
+
+
+def _calibration_error(result: Result) -> float:
+    return 100 * expected_calibration_error(result.answers("calibration"))
+
+
 METRICS: dict[str, Metric] = {
     "avg": Metric("avg %", _percent(accuracy.average_accuracy)),
     "final": Metric("final %", _percent(accuracy.final_accuracy)),
@@ -76,6 +93,33 @@ METRICS: dict[str, Metric] = {
     "kept_numbers": Metric("kept numbers", lambda result: result.kept_numbers, False, 0, "lowest"),
     "kept_bytes": Metric("kept bytes", lambda result: result.kept_bytes, False, 0, "lowest"),
 }
+RECORDED = tuple(METRICS)
+"""What a table for programs has; the others are computed when they are asked for."""
+METRICS |= {
+    "base": Metric("base %", _percent(accuracy.base_accuracy)),
+    "novel": Metric("novel %", _percent(accuracy.novel_accuracy)),
+    "harmonic": Metric("harmonic mean %", _percent(accuracy.harmonic_accuracy)),
+    "top5": Metric("top-5 avg %", _top5(accuracy.average_accuracy)),
+    "top5_final": Metric("top-5 final %", _top5(accuracy.final_accuracy)),
+    "calibration_error": Metric("calibration error", _calibration_error, best="lowest"),
+    # The same quantities under the names that other libraries and papers have for them.
+    "average_incremental_accuracy": replace(METRICS["avg"], heading="average incremental accuracy %"),
+    "last_accuracy": replace(METRICS["final"], heading="last accuracy %"),
+    "bwt": replace(METRICS["backward_transfer"], heading="BWT"),
+    "pd": replace(METRICS["performance_drop"], heading="PD"),
+    "hm": Metric("HM", _percent(accuracy.harmonic_accuracy)),
+}
+
+
+class _Computed(dict[str, T]):
+    """Values by name, each computed when it is first asked for: some need files to be read."""
+
+    def __init__(self, compute: Callable[[str], T]) -> None:
+        super().__init__()
+        self._compute = compute
+
+    def __missing__(self, key: str) -> T:
+        return self.setdefault(key, self._compute(key))
 
 
 @dataclass(frozen=True)
@@ -94,15 +138,17 @@ class Group:
     results: list[Result]
 
     @functools.cached_property
-    def values(self) -> dict[str, dict[int, float]]:
-        """By metric and seed, its value."""
-        return {key: {r.config.seed: metric.of(r) for r in self.results} for key, metric in METRICS.items()}
+    def values(self) -> Mapping[str, dict[int, float]]:
+        """By metric and seed, its value; NaN where the run does not tell it."""
+        return _Computed(lambda key: {result.config.seed: METRICS[key].of(result) for result in self.results})
 
     @functools.cached_property
-    def summaries(self) -> dict[str, SeedSummary]:
+    def summaries(self) -> Mapping[str, SeedSummary]:
         """By metric, its summary over seeds."""
-        columns = [list(by_seed.values()) for by_seed in self.values.values()]
-        return dict(zip(self.values, summarise(columns), strict=True))
+        known = summarise([list(self.values[key].values()) for key in RECORDED])
+        rest = _Computed[SeedSummary](lambda key: summarise([list(self.values[key].values())])[0])
+        rest.update(zip(RECORDED, known, strict=True))
+        return rest
 
     @functools.cached_property
     def accuracy(self) -> "Curve":
@@ -125,6 +171,11 @@ class Group:
                 if row.tested <= row.trained:
                     total[row.trained - 1, row.tested - 1] += 100 * row.correct / row.n
         return total / len(self.results)
+
+    @functools.cached_property
+    def outdated(self) -> list[str]:
+        """The parts of its runs, such as `method`, that are of other source than the present one."""
+        return sorted({part for result in self.results for part in result.config.outdated_code()})
 
     def chance(self) -> list[float]:
         """The accuracy in percent of guessing among the classes seen, after each task."""
@@ -226,7 +277,7 @@ def read_result(folder: RunFolder) -> Result | None:
         items = {item["name"]: item["numbers"] for item in kept}
     except (TypeError, KeyError, IndexError):
         raise UserError(f"{folder.path / 'events.jsonl'} is not the events of a finished run") from None
-    return Result(*finished, seconds=seconds, kept_numbers=numbers, kept_bytes=size, kept_items=items)
+    return Result(*finished, seconds=seconds, kept_numbers=numbers, kept_bytes=size, kept_items=items, folder=folder)
 
 
 def _group(results: list[Result]) -> list[Group]:
@@ -235,8 +286,9 @@ def _group(results: list[Result]) -> list[Group]:
     Where a protocol or a method occurs more than once, its label says how.
     """
     groups: dict[str, list[Result]] = {}
-    for result in results:
-        groups.setdefault(json.dumps(result.config.without_seed(), sort_keys=True), []).append(result)
+    filled = _with_new_settings(results)
+    for result, said in zip(results, filled, strict=True):
+        groups.setdefault(json.dumps(said, sort_keys=True), []).append(result)
     configs = [members[0].config for members in groups.values()]
     short = short_names(dict.fromkeys(config.method.name for config in configs))
     names = [stream_name(config) for config in configs]
@@ -252,6 +304,33 @@ def _group(results: list[Result]) -> list[Group]:
         for stream, label, members in zip(streams, labels, groups.values(), strict=True)
     ]
     return sorted(found, key=lambda group: (group.protocol, -group.summaries["avg"].mean))
+
+
+def _with_new_settings(results: list[Result]) -> list[dict[str, Any]]:
+    """What each run is, without its seed; settings that came after an older run have their default in it.
+
+    Where all runs of a method say the same settings, which is the usual case, the method need not be known here.
+    """
+    said = [result.config.without_seed() for result in results]
+    keys: dict[str, set[str]] = defaultdict(set)
+    for one in said:
+        keys[one["method"]["name"]] |= one["method"]["settings"].keys()
+    for one in said:
+        name, settings = one["method"]["name"], one["method"]["settings"]
+        if settings and keys[name] - settings.keys():
+            one["method"]["settings"] = {**_default_settings(name, keys[name] - settings.keys()), **settings}
+    return said
+
+
+def _default_settings(method: str, wanted: set[str]) -> dict[str, Any]:
+    """What a method of this name has; nothing where there is none any more."""
+    from protoreplay.methods.registry import get_method  # here, because it takes seconds and is seldom needed
+
+    try:
+        config = get_method(method).method.Config()
+    except UserError:
+        return {}
+    return {key: value for key, value in config.model_dump(mode="json").items() if key in wanted}
 
 
 def _labels(named: Sequence[tuple[Hashable, str, Mapping[str, Any]]]) -> list[str]:

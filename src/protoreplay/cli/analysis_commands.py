@@ -13,9 +13,11 @@ from protoreplay.cli.options import (
     EvalOn,
     GpusPerRun,
     Jobs,
+    Keep,
     MethodNames,
     Overrides,
     ProtocolName,
+    Redo,
     RunsFolder,
     Seeds,
     method_names,
@@ -23,6 +25,7 @@ from protoreplay.cli.options import (
     parse_seeds,
     pick_engine,
     pick_evaluation,
+    with_choice,
 )
 from protoreplay.cli.printing import end_with_failures, print_columns
 from protoreplay.core.errors import known_name
@@ -46,6 +49,8 @@ def ablate_command(
     cpus_per_run: CpusPerRun = 1.0,
     gpus_per_run: GpusPerRun = 0.0,
     device: Device = "cpu",
+    redo: Redo = False,
+    keep: Keep = False,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -73,7 +78,7 @@ def ablate_command(
         with for_this_terminal() as board:
             # Seeds outermost, so that what is finished early can be compared.
             specs = [spec for column in zip(*(one.specs for one in planned), strict=True) for spec in column]
-            execute_grid(specs, root, board, does)
+            execute_grid(with_choice(specs, redo, keep), root, board, does)
     except RunsFailedError as error:
         failed = error
     found = ablations.measured_ablations(planned, root)
@@ -97,6 +102,8 @@ def ladder_command(
     cpus_per_run: CpusPerRun = 1.0,
     gpus_per_run: GpusPerRun = 0.0,
     device: Device = "cpu",
+    redo: Redo = False,
+    keep: Keep = False,
     out: Annotated[
         Path | None,
         typer.Option(help="The folder for all runs, the page and its figure.", show_default="runs/ladder/PROTOCOL"),
@@ -118,7 +125,7 @@ def ladder_command(
         with for_this_terminal() as board:
             # Seeds outermost, so that what is finished early can be compared.
             specs = [spec for column in zip(*(one.specs for one in planned), strict=True) for spec in column]
-            execute_grid(specs, root, board, does)
+            execute_grid(with_choice(specs, redo, keep), root, board, does)
     except RunsFailedError as error:
         failed = error
     found = measured_ladder(planned, root)

@@ -1,5 +1,6 @@
 """Options that several commands have, and how their texts are read; heavy parts are imported when needed."""
 
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,6 +11,7 @@ from protoreplay.core.errors import UserError, known_name
 
 if TYPE_CHECKING:
     from protoreplay.experiments.grid import Engine
+    from protoreplay.experiments.spec import OtherSource, RunSpec
 
 ProtocolName = Annotated[str, typer.Argument(metavar="PROTOCOL", help="A name of `protoreplay protocols`.")]
 OneMethod = Annotated[
@@ -56,6 +58,10 @@ Jobs = Annotated[int, typer.Option(min=1, help="Worker processes, each with one 
 KeepPrototypes = Annotated[
     bool, typer.Option("--keep-prototypes", help="Keep what `protoreplay analyze` needs; of methods with prototypes.")
 ]
+Redo = Annotated[
+    bool, typer.Option("--redo", help="Do finished runs again whose method, encoder or protocol is of other source.")
+]
+Keep = Annotated[bool, typer.Option("--keep", help="Take finished runs of other source as they are.")]
 EngineName = Annotated[str, typer.Option("--engine", metavar="local|ray", help="This machine, or a Ray cluster.")]
 Address = Annotated[
     str | None,
@@ -133,6 +139,19 @@ def pick_engine(
 
     pick_device(device)
     return in_this_process if jobs == 1 else partial(in_workers, jobs=jobs)
+
+
+def with_choice(specs: "list[RunSpec]", redo: bool, keep: bool) -> "list[RunSpec]":
+    """The runs, with what becomes of finished ones of other source."""
+    choice = pick_other_source(redo, keep)
+    return [replace(spec, other_source=choice) for spec in specs]
+
+
+def pick_other_source(redo: bool, keep: bool) -> "OtherSource":
+    """What `--redo` and `--keep` say; both is a `UserError`."""
+    if redo and keep:
+        raise UserError("--redo and --keep are different choices: give one of them")
+    return "redo" if redo else "keep" if keep else "refuse"
 
 
 def pick_log(name: str | None) -> str | None:

@@ -14,12 +14,14 @@ from protoreplay.cli.options import (
     EvalOn,
     GpusPerRun,
     Jobs,
+    Keep,
     KeepPrototypes,
     Log,
     MethodNames,
     OneMethod,
     Overrides,
     ProtocolName,
+    Redo,
     Seeds,
     Vary,
     method_names,
@@ -29,6 +31,8 @@ from protoreplay.cli.options import (
     pick_engine,
     pick_evaluation,
     pick_log,
+    pick_other_source,
+    with_choice,
 )
 from protoreplay.cli.printing import end_with_failures, print_columns, print_table
 from protoreplay.core.errors import print_to_stderr
@@ -47,6 +51,8 @@ def run_command(
     device: Device = "cpu",
     log: Log = None,
     keep_prototypes: KeepPrototypes = False,
+    redo: Redo = False,
+    keep: Keep = False,
     out: Annotated[
         Path | None,
         typer.Option(help="The run's folder.", show_default="runs/PROTOCOL/METHOD/seed-N"),
@@ -61,6 +67,7 @@ def run_command(
 
     chosen = pick_evaluation(evaluation)
     spec = resolve(protocol, method, seed, parse_pairs(overrides), chosen, device, keep_prototypes, encoder)
+    (spec,) = with_choice([spec], redo, keep)
     path = out or run_path(default_runs_folder(protocol), spec)
     with for_this_terminal() as board:
         counts = execute(spec, path, board.run(), pick_log(log))
@@ -85,6 +92,8 @@ def bench_command(
     gpus_per_run: GpusPerRun = 0.0,
     log: Log = None,
     keep_prototypes: KeepPrototypes = False,
+    redo: Redo = False,
+    keep: Keep = False,
     out: Annotated[Path | None, typer.Option(help="The folder for all runs.", show_default="runs/PROTOCOL")] = None,
 ) -> None:
     """Run methods with seeds and settings and print the table; finished runs are not done again, failed ones are."""
@@ -97,6 +106,7 @@ def bench_command(
     varied = parse_varied(vary)
     names, numbers, given = method_names(methods, bool(encoder)), parse_seeds(seeds, chosen), parse_pairs(overrides)
     specs = resolve_grid(protocol, names, numbers, given, chosen, varied, device, keep_prototypes, encoder)
+    specs = with_choice(specs, redo, keep)
     does = pick_engine(engine, jobs, device, address, cpus_per_run, gpus_per_run)
     root = out or default_runs_folder(protocol)
     try:
@@ -130,6 +140,8 @@ def tune_command(
     encoder: EncoderOption = "",
     store: Annotated[Path | None, typer.Option(help="Add what is found to this JSON file of tuned settings.")] = None,
     jobs: Jobs = 1,
+    redo: Redo = False,
+    keep: Keep = False,
     out: Annotated[Path | None, typer.Option(help="Folder of the trials.", show_default="runs/tune/PROTOCOL")] = None,
 ) -> None:
     """Choose a method's settings, and whether it augments images, on validation images from the training data."""
@@ -141,7 +153,8 @@ def tune_command(
     plan = TuningPlan(protocol, method, seeds, tasks, parse_pairs(overrides), parse_varied(vary), encoder)
     try:
         with for_this_terminal() as board:
-            found = tune(plan, out or default_runs_folder(protocol, "tune"), board, pick_engine("local", jobs))
+            root, choice = out or default_runs_folder(protocol, "tune"), pick_other_source(redo, keep)
+            found = tune(plan, root, board, pick_engine("local", jobs), choice)
     except RunsFailedError as error:
         end_with_failures(error)
     rows = [("validation avg %", "settings")]
@@ -157,3 +170,4 @@ def tune_command(
         print_to_stderr(f"protoreplay: {sentence}")
     if store:
         add_to(store, found)
+        print_to_stderr(f"protoreplay: stored: take it with --methods {method}@{store}")

@@ -34,7 +34,8 @@ def table_command(
     folders: RunsFolders,
     format: Annotated[str, typer.Option(metavar="text|md|csv|json|latex")] = "text",
     columns: Annotated[
-        str | None, typer.Option(metavar="A,B", help="What to show, such as avg,final,backward_transfer.")
+        str | None,
+        typer.Option("--metrics", "--columns", metavar="A,B", help="What to show, such as base,novel,harmonic,top5."),
     ] = None,
     spread: Annotated[
         str, typer.Option(metavar="std|sem|ci", help="Standard deviation, standard error or interval behind a mean.")
@@ -43,6 +44,9 @@ def table_command(
     compare: Annotated[
         str | None, typer.Option(metavar="A,B", help="Instead: paired differences between these methods.")
     ] = None,
+    per_class: Annotated[
+        bool, typer.Option("--per-class", help="Instead: the accuracy on each class after the last task.")
+    ] = False,
     claims: Annotated[
         bool, typer.Option("--claims", help="Instead: the paper's claims and what the runs say.")
     ] = False,
@@ -51,11 +55,11 @@ def table_command(
     from protoreplay.analysis.verdicts import judge_claims
     from protoreplay.report.claims_table import claims_summary, claims_table
     from protoreplay.report.formats import FORMATS
-    from protoreplay.report.method_tables import differences_table, results_table
+    from protoreplay.report.method_tables import classes_table, differences_table, results_table
 
     known_name("format", format, FORMATS)
-    if compare and claims:
-        raise UserError("--compare and --claims are different tables: give one of them")
+    if sum((bool(compare), claims, per_class)) > 1:
+        raise UserError("--compare, --per-class and --claims are different tables: give one of them")
     groups, unfinished, motion = _read_folders(folders)
     chosen = columns.split(",") if columns else None
     if claims:
@@ -63,6 +67,8 @@ def table_command(
         made = claims_table(judged)
         if format in ("text", "md"):
             print(claims_summary(judged), end="\n\n")
+    elif per_class:
+        made = classes_table(groups)
     elif compare:
         made = differences_table(groups, compare.split(","), chosen)
     else:

@@ -164,13 +164,6 @@ def from_file(name: str) -> Any:
     return getattr(module, attribute)
 
 
-def source_text(name: str) -> str:
-    """The text of the file of `FILE.py:NAME`, as it is run here."""
-    path = name.rpartition(":")[0]
-    _module(path)
-    return _SOURCES[path].text
-
-
 def _module(path: str) -> types.ModuleType:
     """The module in a file, run once a process; its folder is where it finds modules of its own."""
     where = str(_absolute(path))
@@ -204,6 +197,13 @@ def _read_source(path: str) -> SourceFile:
         return SourceFile(Path(path).absolute(), Path(path).read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from None
+
+
+def source_text(path: str) -> str:
+    """The text of a user's file as this process runs it, or, where it was not loaded, as it is now."""
+    where = str(_absolute(path))
+    known = next((source for source in _SOURCES.values() if str(source.path) == where), None)
+    return known.text if known else Path(path).read_text(encoding="utf-8")
 
 
 @dataclass(frozen=True)

@@ -164,7 +164,7 @@ def frozen_encoder(name: str, shape: ImageShape, dictionary: DictionarySettings 
     with borrowed(random):
         module = make(shape)
     check_trunk(module, name, shape)
-    return ModuleEncoder(name, module, shape, source_text(name) if is_in_file(name) else _code(make))
+    return ModuleEncoder(name, module, shape, source_text(name.rpartition(":")[0]) if is_in_file(name) else _code(make))
 
 
 def native_size(name: str) -> int | None:
@@ -180,7 +180,8 @@ def _registered(name: str) -> EncoderEntry | None:
 
 
 def _bytes(tensor: Tensor) -> memoryview:
-    return memoryview(tensor.detach().contiguous().cpu().view(-1).view(torch.uint8).numpy()).cast("B")
+    flat: Any = tensor.detach().contiguous().cpu().view(-1).view(torch.uint8).numpy()
+    return memoryview(flat).cast("B")
 
 
 def _code(made_by: Any) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from protoreplay.experiments.grid_queue import LOOK_AGAIN_SECONDS, FailedRun, GridQueue, attempt_run, run_path
-from protoreplay.experiments.run import logged
+from protoreplay.experiments.run import logged, other_source_error, other_source_text
 from protoreplay.experiments.run_folder import RunFolder
 from protoreplay.experiments.run_progress import GridProgress, RunProgress
 from protoreplay.experiments.snapshots import SnapshotWriter
@@ -47,23 +47,39 @@ def execute_grid(
     A run that fails does not stop the others: at the end a `RunsFailedError` names all that did. A run that another
     process is at work on is waited for.
     """
-    check_folders(specs, root)
+    outdated = check_folders(specs, root)
     logged(RunProgress(), root, log)
-    queue = GridQueue(specs, root, progress or GridProgress(), log)
+    progress = progress or GridProgress()
+    if outdated:
+        progress.say(f"{other_source_text(outdated)}, and {_BECOMES[specs[0].other_source]}")
+    queue = GridQueue(specs, root, progress, log)
     engine(queue)
     if queue.failures:
         raise RunsFailedError(queue.failures)
 
 
-def check_folders(specs: list[RunSpec], root: Path) -> None:
-    """A `UserError` if a stream cannot be made, or a folder is not that of its run."""
+_BECOMES = {"redo": "done again", "keep": "taken as they are"}
+
+
+def check_folders(specs: list[RunSpec], root: Path) -> list[tuple[str, list[str]]]:
+    """A `UserError` if a stream cannot be made, or a folder is not that of its run.
+
+    Returns the names of finished runs of other source, and which of their parts are; that there are some is a
+    `UserError` too, unless the runs say what becomes of them.
+    """
     known_classes: dict[object, list[int]] = {}
+    outdated: list[tuple[str, list[str]]] = []
     for spec in specs:
         # Which classes come, and how many images there are of each, is for all seeds the same: one stream tells.
         kind = (spec.protocol.name, spec.stream_settings, spec.evaluation)
         if kind not in known_classes:
             known_classes[kind] = spec.stream().known_classes()
         folder = RunFolder(run_path(root, spec))
-        folder.refuse_other_run(spec.identity(known_classes[kind]))
-        if spec.keep and folder.finished():
+        folder.refuse_other_run(spec.identity(known_classes[kind]), spec.defaults())
+        if parts := spec.other_code(folder):
+            outdated.append((spec.name, parts))
+        if spec.keep and spec.done_in(folder):
             SnapshotWriter(folder, spec.stream()).require_all()
+    if outdated and any(spec.other_source == "refuse" for spec in specs):
+        raise other_source_error(outdated)
+    return outdated

@@ -79,7 +79,7 @@ class GridQueue:
         self._seconds: dict[str, list[float]] = {}
         self._lost: dict[int, int] = {}
         for number in range(len(specs)):
-            if self.folder(number).finished():
+            if specs[number].done_in(self.folder(number)):
                 self.folder(number).clean()  # it may have been killed between its last result and its end
                 self._count(number)
             else:
@@ -96,7 +96,7 @@ class GridQueue:
             self._ready, self._busy = deque(self._busy), []
         while self._ready:
             number = self._ready.popleft()
-            if not self.folder(number).finished():
+            if not self.specs[number].done_in(self.folder(number)):
                 self._running.add(number)
                 self._most_at_once = max(self._most_at_once, len(self._running))
                 return number

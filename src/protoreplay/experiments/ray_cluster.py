@@ -29,6 +29,7 @@ from protoreplay.data.catalog import DATASETS
 from protoreplay.data.images import Dataset, ImageSet
 from protoreplay.experiments.grid_queue import LOOK_AGAIN_SECONDS, GridQueue, RunOutcome, failed_outcome
 from protoreplay.experiments.run import execute
+from protoreplay.experiments.run_code import code_of_run
 from protoreplay.experiments.run_folder import RunBusyError, RunFolder
 from protoreplay.experiments.run_messages import RunMessage, RunProgressSender, tell
 from protoreplay.experiments.run_progress import RunProgress
@@ -177,7 +178,7 @@ class _Driver:
         except RunBusyError:
             self._queue.settle(number, RunOutcome("busy"))
             return
-        if folder.finished():  # by another process, between our look at it and our lock
+        if spec.done_in(folder):  # by another process, between our look at it and our lock
             folder.clean()
             lock.close()
             self._queue.settle(number, RunOutcome("finished"))
@@ -194,7 +195,7 @@ class _Driver:
         with flight.lock:
             flight.progress.end()
             try:
-                folder.adopt(self._ray.get(landed))
+                self._take(folder, self._ray.get(landed))
             except self._ray.exceptions.RayTaskError as raised:
                 outcome, error = failed_outcome(raised.cause), str(raised)
             except self._ray.exceptions.RayError as raised:
@@ -202,6 +203,15 @@ class _Driver:
         if error:
             folder.fail(error)
         self._queue.settle(flight.number, outcome)
+
+    def _take(self, folder: RunFolder, contents: Mapping[str, bytes]) -> None:
+        """The files of a run; where it was finished before, the old ones are there until the new ones are."""
+        if not folder.finished():
+            folder.adopt(contents)
+            return
+        with folder.redone().locked():
+            folder.redone().adopt(contents)
+        folder.take_redone()
 
     def _hear(self) -> None:
         """Show what the nodes have told; that a mailbox is silent, or was lost with its node, is no reason to stop."""
@@ -281,6 +291,9 @@ def _do(order: _ClusterOrder, code: ForeignCode, mailbox: Any) -> dict[str, byte
     if data is not None and not _has(data.name, tuple(sorted((data.digests or {}).items()))):
         DATASETS.register(data.name, _unpack(data))
     spec = RunSpec.from_plain(order.spec)
+    for part, here in code_of_run(spec.protocol, spec.method, spec.method_settings).items():
+        if here.roots and spec.code[part].roots == here.roots and spec.code[part].digest != here.digest:
+            raise UserError(f"a node has another source of the {part} than the driver: install the same everywhere")
     sender = RunProgressSender(lambda message: mailbox.put.remote(_Letter(order.number, message)))
     with tempfile.TemporaryDirectory(prefix="protoreplay-") as place:
         folder = RunFolder(Path(place) / "run")

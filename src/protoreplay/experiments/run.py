@@ -3,7 +3,8 @@
 import contextlib
 import dataclasses
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,8 @@ import threadpoolctl
 import torch
 from torch import Tensor
 
+from protoreplay.core.errors import UserError
+from protoreplay.experiments.answer_tally import AnswerTally
 from protoreplay.experiments.run_folder import RunFolder
 from protoreplay.experiments.run_progress import RunProgress
 from protoreplay.experiments.snapshots import SnapshotWriter
@@ -78,14 +81,20 @@ def evaluate(
 def execute(spec: RunSpec, path: Path, progress: RunProgress | None = None, log: str | None = None) -> list[Count]:
     """Do the run in the folder `path`, or what is left of it, and return its counts; `log` is one of `LOGS`.
 
-    A finished run is not done again. An unfinished one continues after its last whole task with the same result as
-    if it had never stopped; where it was begun under other versions, it starts over, so that a result has one origin.
+    A finished run is not done again, unless it is of other source and `spec.other_source` says so. An unfinished one
+    continues after its last whole task with the same result as if it had never stopped; where it was begun under other
+    versions or of other source, it starts over, so that a result has one origin.
     """
     progress = logged(progress or RunProgress(), path, log)
     stream = spec.stream()
     folder = RunFolder(path)
     config = spec.config(stream)
-    folder.refuse_other_run(config)
+    folder.refuse_other_run(config, spec.defaults())
+    if folder.redone().finished() and not folder.finished():  # killed while it took the place of the old one
+        with folder.locked():
+            folder.take_redone()
+    if spec.other_source != "keep" and spec.other_code(folder):
+        return _again(spec, folder, progress)
     snapshots = SnapshotWriter(folder, stream) if spec.keep else None
     if folder.finished():
         if snapshots:
@@ -97,26 +106,61 @@ def execute(spec: RunSpec, path: Path, progress: RunProgress | None = None, log:
         if folder.finished():  # by another process, between our look at it and our lock
             folder.clean()
             return folder.counts()
-        if not (folder.exists() and folder.config() == config and folder.shots() == shots):
+        if not (folder.exists() and folder.config().computed_alike(config) and folder.shots() == shots):
             folder.start(config, shots)
         method = spec.build(stream)
-        done, counts, state = folder.resume()
-        if snapshots and not snapshots.whole(done):
+        done, counts, state, answers = folder.resume()
+        if (snapshots and not snapshots.whole(done)) or (done and not answers):
             folder.start(config, shots)
-            done, counts, state = folder.resume()
+            done, counts, state, answers = folder.resume()
         if done:
             method.restore(state)
+        tally = AnswerTally(answers)
         tests = EmbeddedTestSets(stream)
         progress.begin(spec.name, len(stream), done)
         if isinstance(stream, EmbeddedStream):
             stream.prepare(progress.features)
         for position in range(done + 1, len(stream) + 1):
-            counts += _one_task(method, stream, tests, position, folder, progress, counts, snapshots)
+            counts += _one_task(method, stream, tests, position, folder, progress, counts, snapshots, tally)
             if position < len(stream):
-                folder.save_checkpoint(position, counts, method.state())
+                folder.save_checkpoint(position, counts, method.state(), tally.to_text())
+            else:
+                folder.write_answers(
+                    {"confusion": tally.confusion, "calibration": tally.calibration, "top5": tally.top}
+                )
             folder.write_counts(counts)
         folder.clean()
     return counts
+
+
+def _again(spec: RunSpec, folder: RunFolder, progress: RunProgress) -> list[Count]:
+    """Do a finished run of other source once more, beside the old one, which it replaces when it is finished."""
+    if spec.other_source == "refuse":
+        raise other_source_error([(spec.name, spec.other_code(folder))])
+    with folder.locked():
+        if spec.other_code(folder):  # and not redone by another process, between our look at it and our lock
+            if spec.other_code(folder.redone()):
+                folder.drop_redone()
+            execute(replace(spec, other_source="keep"), folder.redone().path, progress)
+            folder.take_redone()
+    return folder.counts()
+
+
+def other_source_error(runs: Sequence[tuple[str, list[str]]]) -> UserError:
+    """For finished runs, by name, some of whose parts are of other source than now."""
+    return UserError(f"{other_source_text(runs)}: --redo does them again, --keep takes them as they are")
+
+
+def other_source_text(runs: Sequence[tuple[str, list[str]]]) -> str:
+    """The same for people, in one line.
+
+    >>> other_source_text([("sgd seed 0", ["method"]), ("sgd seed 1", ["method"])])
+    '2 finished runs are of other source than now (sgd seed 0 and 1 more: method)'
+    """
+    number = "1 finished run is" if len(runs) == 1 else f"{len(runs)} finished runs are"
+    parts = ", ".join(sorted({part for _, parts in runs for part in parts}))
+    more = f" and {len(runs) - 1} more" if len(runs) > 1 else ""
+    return f"{number} of other source than now ({runs[0][0]}{more}: {parts})"
 
 
 def logged(progress: RunProgress, path: Path, log: str | None) -> RunProgress:
@@ -141,6 +185,7 @@ def _one_task(
     progress: RunProgress,
     before: list[Count],
     snapshots: SnapshotWriter | None,
+    tally: AnswerTally,
 ) -> list[Count]:
     losses: list[float] = []
 
@@ -149,10 +194,16 @@ def _one_task(
             losses.append(round(loss, 6))
         progress.step(position, step, steps, loss)
 
+    def listen(tested: int, probabilities: Tensor, labels: Tensor) -> None:
+        tally.add(position, method.classes, tested, probabilities, labels)
+        if snapshots:
+            snapshots.add_answers(tested, probabilities, labels)
+
     started = time.perf_counter()
     method.learn(stream.task(position), report)
     learned = time.perf_counter()
-    counts = evaluate(method, stream, position, tests, snapshots.add_answers if snapshots else None)
+    counts = evaluate(method, stream, position, tests, listen)
+    tally.end_task(position)
     tested = time.perf_counter()
     if snapshots:
         snapshots.write(method, lambda tested: tests.get(method, tested), position)

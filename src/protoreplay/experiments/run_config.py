@@ -6,6 +6,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
+from protoreplay.core.source_digest import digest_of
 from protoreplay.streams.stream_settings import EvaluationImages
 
 
@@ -25,6 +26,20 @@ class EncoderIdentity(BaseModel):
 
     name: str
     fingerprint: str
+
+
+class CodePart(BaseModel):
+    """The source of a part of a run, such as its method.
+
+    Attributes:
+        roots: where it begins, as `protoreplay.core.source_digest.digest_of` takes it; none of what is in no file.
+        digest: of all that is reached from there.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    roots: tuple[str, ...]
+    digest: str
 
 
 class RunIdentity(BaseModel):
@@ -57,11 +72,16 @@ class RunIdentity(BaseModel):
 
     def without_seed(self) -> dict[str, Any]:
         """What runs that differ in their seed alone have in common, ready for JSON."""
-        return self.model_dump(mode="json", exclude={"seed", "versions"})
+        return self.model_dump(mode="json", exclude={"seed", "versions", "commit", "code"})
 
-    def first_difference(self, other: "RunIdentity") -> tuple[str, Any, Any] | None:
-        """The first setting, by its path such as `method.settings.lr`, that two runs differ in, and both values."""
-        ours, theirs = ({**_flat(one.without_seed()), "seed": one.seed} for one in (self, other))
+    def first_difference(
+        self, other: "RunIdentity", defaults: Mapping[str, Any] | None = None
+    ) -> tuple[str, Any, Any] | None:
+        """The first setting, by its path such as `method.settings.lr`, that two runs differ in, and both values.
+
+        What one of them does not say, because it is older than the setting, has the value of `defaults`, by its path.
+        """
+        ours, theirs = ({**(defaults or {}), **_flat(one.without_seed()), "seed": one.seed} for one in (self, other))
         for key in sorted(ours.keys() | theirs.keys()):
             if ours.get(key) != theirs.get(key):
                 return key, ours.get(key), theirs.get(key)
@@ -69,15 +89,36 @@ class RunIdentity(BaseModel):
 
 
 class RunConfig(RunIdentity):
-    """The content of `config.json`: which run it is, and the versions of all that its result may depend on."""
+    """The content of `config.json`: which run it is, and the versions of all that its result may depend on.
+
+    Attributes:
+        versions: of this package, of others, and the device.
+        commit: of the git checkout that the package was used from; empty where it was installed.
+        code: the source of method, encoder and protocol; runs of before it was recorded have none.
+    """
 
     versions: dict[str, str]
+    # Written down only where they are known.
+    commit: str = Field("", exclude_if=lambda commit: not commit)
+    code: dict[str, CodePart] = Field({}, exclude_if=lambda code: not code)
 
     @field_validator("versions")
     @classmethod
     def _computed_somewhere(cls, versions: dict[str, str]) -> dict[str, str]:
         """Runs of the first releases were all computed on the CPU and do not say so."""
         return {**versions, "device": versions.get("device", "cpu")}
+
+    def other_code(self, code: Mapping[str, CodePart]) -> list[str]:
+        """The parts, such as `method`, whose source was another than that of `code`; unknown ones are passed over."""
+        return [name for name, part in self.code.items() if name in code and code[name].digest != part.digest]
+
+    def outdated_code(self) -> list[str]:
+        """The parts whose source is another by now; what is in no file, or in one that is gone, is passed over."""
+        return [name for name, part in self.code.items() if digest_of(part.roots) not in (None, part.digest)]
+
+    def computed_alike(self, other: "RunConfig") -> bool:
+        """Whether it is the same run, by the same versions and the same source, of whatever commit."""
+        return self.model_copy(update={"commit": other.commit}) == other
 
     def to_json(self) -> bytes:
         """As it is written."""

@@ -1,6 +1,7 @@
 """The folder a run lives in. Every file is written whole or not at all.
 
-`config.json`, `shots.json`, `counts.csv` and `events.jsonl`; the folder `prototypes` where these are kept for analyses;
+`config.json`, `shots.json`, `counts.csv` and `events.jsonl`; when it is finished `confusion.csv`, `calibration.csv` and
+`top5.csv`; the folder `prototypes` where these are kept for analyses;
 while the run is unfinished, `checkpoint.safetensors`, and `error.txt` where its last attempt failed.
 """
 
@@ -9,7 +10,8 @@ import csv
 import io
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -20,9 +22,16 @@ from protoreplay.core.errors import UserError
 from protoreplay.core.files import write_whole
 from protoreplay.experiments.run_config import RunConfig, RunIdentity
 from protoreplay.metrics.accuracy import Count
+from protoreplay.metrics.answers import ConfidenceBin, ConfusionCount
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+
+ANSWER_ROWS: dict[str, Callable[..., Any]] = {"confusion": ConfusionCount, "calibration": ConfidenceBin, "top5": Count}
+"""The files, without their ending, that say more of the answers of a finished run, and what a row of each is."""
+REDONE = ".redone"
+"""Inside the folder of a finished run, where it is done again, until that is finished too."""
 
 
 class RunBusyError(UserError):
@@ -44,13 +53,18 @@ class RunFolder:
         self._config = path / "config.json"
         self._shots = path / "shots.json"
         self._counts = path / "counts.csv"
+        self._answers = {name: path / f"{name}.csv" for name in ANSWER_ROWS}
         self._events = path / "events.jsonl"
         self._checkpoint = path / "checkpoint.safetensors"
         self._error = path / "error.txt"
         self.prototypes = path / "prototypes"
+        self._redone = path / REDONE
 
-    def refuse_other_run(self, run: RunIdentity) -> None:
-        """A `UserError` unless the folder is new, empty, or holds this very run, whatever its versions."""
+    def refuse_other_run(self, run: RunIdentity, defaults: Mapping[str, Any] | None = None) -> None:
+        """A `UserError` unless the folder is new, empty, or holds this very run, whatever its versions.
+
+        A setting that it does not say, because it is older than it, has the value of `defaults`, by its path.
+        """
         foreign = (entry.name for entry in _entries(self.path) if entry != self._error)
         if self.path.exists() and not self.path.is_dir():
             raise UserError(f"{self.path} is a file: --out takes a folder")
@@ -58,7 +72,7 @@ class RunFolder:
             if not all(name.startswith(".") for name in foreign):
                 raise UserError(f"{self.path} holds files that are not of a run: --out takes a new or an empty folder")
             return
-        if difference := self.config().first_difference(run):
+        if difference := self.config().first_difference(run, defaults):
             key, here, wanted = difference
             raise UserError(f"{self.path} holds a run with {key}={here}, not {wanted}: choose another --out")
 
@@ -124,11 +138,25 @@ class RunFolder:
 
     def write_counts(self, counts: list[Count]) -> None:
         """Replace `counts.csv`."""
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(Count._fields)
-        writer.writerows(counts)
-        write_whole(self._counts, text.getvalue().encode())
+        _write_rows(self._counts, Count._fields, counts)
+
+    def write_answers(self, tables: Mapping[str, Sequence[Any]]) -> None:
+        """Write the files of `ANSWER_ROWS`, by name; before the last counts, which make the run a finished one."""
+        for name, rows in tables.items():
+            _write_rows(self._answers[name], _fields_of(name), rows)
+
+    def answers(self, name: str) -> list[Any]:
+        """The rows of one of `ANSWER_ROWS`; none where the run is older than they are."""
+        path, make = self._answers[name], ANSWER_ROWS[name]
+        try:
+            header, *lines = path.read_text().splitlines()
+            if tuple(header.split(",")) != _fields_of(name):
+                raise ValueError(header)
+            return [make(*(float(x) if "." in x else int(x) for x in line.split(","))) for line in lines]
+        except FileNotFoundError:
+            return []
+        except (ValueError, TypeError):
+            raise UserError(f"{path} is not a table of {','.join(_fields_of(name))}") from None
 
     def append_event(self, event: Mapping[str, Any]) -> None:
         """Add one line to `events.jsonl`."""
@@ -151,16 +179,18 @@ class RunFolder:
         except ValueError:
             raise UserError(f"{self._events} is not the events of a run") from None
 
-    def save_checkpoint(self, position: int, counts: list[Count], state: Mapping[str, "Tensor"]) -> None:
-        """Everything needed to continue after the task at `position`."""
+    def save_checkpoint(
+        self, position: int, counts: list[Count], state: Mapping[str, "Tensor"], answers: str = ""
+    ) -> None:
+        """Everything needed to continue after the task at `position`; `answers` is a text of whoever counts them."""
         import safetensors.torch  # here, because those who only read finished runs do without PyTorch
 
-        metadata = {"position": str(position), "counts": json.dumps(counts)}
+        metadata = {"position": str(position), "counts": json.dumps(counts), "answers": answers}
         write_whole(self._checkpoint, safetensors.torch.save(dict(state), metadata))
 
-    def resume(self) -> tuple[int, list[Count], dict[str, "Tensor"]]:
-        """What `save_checkpoint` wrote last, or (0, [], {}); events of tasks after it are dropped."""
-        position, counts, state = 0, list[Count](), dict[str, "Tensor"]()
+    def resume(self) -> tuple[int, list[Count], dict[str, "Tensor"], str]:
+        """What `save_checkpoint` wrote last, or (0, [], {}, ""); events of tasks after it are dropped."""
+        position, counts, state, answers = 0, list[Count](), dict[str, "Tensor"](), ""
         if self._checkpoint.exists():
             try:
                 with safetensors.safe_open(self._checkpoint, framework="pt") as file:
@@ -170,9 +200,10 @@ class RunFolder:
                 raise UserError(f"{self._checkpoint} is damaged ({error}): remove it to start the run again") from None
             position = int(metadata["position"])
             counts = [Count(*row) for row in json.loads(metadata["counts"])]
+            answers = metadata.get("answers", "")
         kept = [event for event in self.events() if event["task"] <= position]
         write_whole(self._events, "".join(json.dumps(event) + "\n" for event in kept).encode())
-        return position, counts, state
+        return position, counts, state, answers
 
     def fail(self, error: str) -> None:
         """Record why the last attempt failed, unless the run is finished or taken up by another process."""
@@ -184,8 +215,12 @@ class RunFolder:
 
     def contents(self) -> dict[str, bytes]:
         """Every file of a finished run by its path in the folder, for `adopt`."""
-        paths = sorted(path for path in self.path.rglob("*") if path.is_file() and not path.name.startswith("."))
-        return {path.relative_to(self.path).as_posix(): path.read_bytes() for path in paths}
+        paths = sorted((path.relative_to(self.path), path) for path in self.path.rglob("*") if path.is_file())
+        return {
+            name.as_posix(): path.read_bytes()
+            for name, path in paths
+            if not any(part.startswith(".") for part in name.parts)
+        }
 
     def adopt(self, contents: Mapping[str, bytes]) -> None:
         """Take over a finished run from elsewhere in place of what is here; call it while the folder is locked."""
@@ -197,8 +232,21 @@ class RunFolder:
             write_whole(path, contents[name])
         self.clean()
 
+    def redone(self) -> "RunFolder":
+        """Where a finished run is done again; `take_redone` puts it in the place of the old one."""
+        return RunFolder(self._redone)
+
+    def take_redone(self) -> None:
+        """Put the run that was done again in the place of the old one; while the folder is locked."""
+        self.adopt(self.redone().contents())
+        self.drop_redone()
+
+    def drop_redone(self) -> None:
+        """Forget the run that was done again."""
+        shutil.rmtree(self._redone)
+
     def _forget(self) -> None:
-        for path in (self._checkpoint, self._counts, self._events, *self.prototypes.glob("*")):
+        for path in (self._checkpoint, self._counts, self._events, *self._answers.values(), *self.prototypes.glob("*")):
             path.unlink(missing_ok=True)
 
     def clean(self) -> None:
@@ -206,6 +254,19 @@ class RunFolder:
         for path in (self._checkpoint, self._error, self.path / ".lock"):
             if path.exists():
                 path.unlink(missing_ok=True)
+
+
+def _fields_of(name: str) -> tuple[str, ...]:
+    fields: tuple[str, ...] = ANSWER_ROWS[name]._fields  # type: ignore[attr-defined]
+    return fields
+
+
+def _write_rows(path: Path, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(header)
+    writer.writerows(rows)
+    write_whole(path, text.getvalue().encode())
 
 
 def _entries(path: Path) -> list[Path]:
@@ -216,9 +277,8 @@ def find_run_folders(root: Path) -> list[RunFolder]:
     """All run folders below `root`, by their paths; a `UserError` where it is no folder itself."""
     if not root.is_dir():
         raise UserError(f"{root} is not a folder: give one that `protoreplay run` or `bench` wrote to")
-    return [
-        RunFolder(path) for path in sorted(Path(place) for place, _, files in os.walk(root) if "config.json" in files)
-    ]
+    places = sorted(Path(place) for place, _, files in os.walk(root) if "config.json" in files)
+    return [RunFolder(path) for path in places if path.name != REDONE]
 
 
 def seconds_of(events: Iterable[Mapping[str, Any]]) -> float:

@@ -5,10 +5,10 @@ import itertools
 import platform
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 
@@ -17,15 +17,21 @@ from protoreplay.core.devices import check_device, pick_device
 from protoreplay.core.errors import UserError, unknown_name
 from protoreplay.core.registry import short_names
 from protoreplay.core.settings import Settings
+from protoreplay.core.source_digest import checked_out_commit
 from protoreplay.encoders.dictionary import DictionarySettings
 from protoreplay.encoders.frozen import native_size
-from protoreplay.experiments.run_config import EncoderIdentity, NamedSettings, RunConfig, RunIdentity
+from protoreplay.experiments.run_code import code_of_run
+from protoreplay.experiments.run_config import CodePart, EncoderIdentity, NamedSettings, RunConfig, RunIdentity
+from protoreplay.experiments.run_folder import RunFolder
 from protoreplay.methods import presets, registry
 from protoreplay.methods.base import Method, MethodContext
 from protoreplay.streams import protocols
 from protoreplay.streams.embedded import embedded, fingerprint_of
 from protoreplay.streams.protocols import EvaluationImages, PermutedSettings, Protocol, SplitSettings
 from protoreplay.streams.stream import Stream
+
+OtherSource = Literal["refuse", "redo", "keep"]
+"""What becomes of a finished run of other source: an error, the run is done again, or it is taken as it is."""
 
 
 def first_seeds(count: int, evaluation: EvaluationImages) -> list[int]:
@@ -50,6 +56,8 @@ class RunSpec:
         keep: whether it keeps its prototypes for analyses; nor does that.
         encoder: turns images into features on the way in; empty where the method meets images.
         fingerprint: of the encoder.
+        code: the source that it is made of; nor does that.
+        other_source: what becomes of it where it is finished, but was made of other source.
     """
 
     protocol: Protocol
@@ -63,6 +71,8 @@ class RunSpec:
     keep: bool = False
     encoder: str = ""
     fingerprint: str = ""
+    code: Mapping[str, CodePart] = field(default_factory=dict)
+    other_source: OtherSource = "refuse"
 
     @property
     def name(self) -> str:
@@ -101,12 +111,36 @@ class RunSpec:
         """The content of `config.json`: everything needed to repeat the run, and what it is computed with."""
         instructions = torch.backends.cpu.get_cpu_capability()
         computed_with = installed_versions() | {"device": pick_device(self.device), "processor": instructions}
-        return RunConfig(**dict(self.identity(stream.known_classes())), versions=computed_with)
+        return RunConfig(
+            **dict(self.identity(stream.known_classes())),
+            versions=computed_with,
+            commit=checked_out_commit(),
+            code=dict(self.code),
+        )
+
+    def defaults(self) -> dict[str, Any]:
+        """By path as in `RunIdentity.first_difference`, what a run of before there was a setting had."""
+        named = {"protocol": self.protocol.defaults, "method": registry.get_method(self.method).method.Config()}
+        return {
+            f"{owner}.settings.{key}": value
+            for owner, settings in named.items()
+            for key, value in settings.model_dump(mode="json").items()
+        }
+
+    def other_code(self, folder: RunFolder) -> list[str]:
+        """Of the finished run in a folder, the parts that are of other source than this one; none where none is."""
+        finished = folder.finished_run()
+        return finished.config.other_code(self.code) if finished else []
+
+    def done_in(self, folder: RunFolder) -> bool:
+        """Whether nothing is left to do there."""
+        return folder.finished() and not (self.other_source == "redo" and self.other_code(folder))
 
     def to_plain(self) -> dict[str, Any]:
         """As values that any process can read before it knows the classes of this run's settings."""
         return {
             **{name: getattr(self, name) for name in _PLAIN},
+            "code": {name: part.model_dump() for name, part in self.code.items()},
             "protocol": self.protocol.name,
             "stream_settings": _plain_settings(self.stream_settings),
             "method_settings": _plain_settings(self.method_settings),
@@ -123,13 +157,14 @@ class RunSpec:
             **{
                 **plain,
                 "protocol": protocol,
+                "code": {name: CodePart(**part) for name, part in plain["code"].items()},
                 "stream_settings": protocol.settings(plain["stream_settings"]),
                 "method_settings": settings.parse(plain["method_settings"], method),
             }
         )
 
 
-_PLAIN = ("method", "seed", "evaluation", "variant", "device", "keep", "encoder", "fingerprint")
+_PLAIN = ("method", "seed", "evaluation", "variant", "device", "keep", "encoder", "fingerprint", "other_source")
 
 
 def dictionary_of(protocol: Protocol) -> DictionarySettings:
@@ -242,7 +277,8 @@ def _variants(
         given |= {"eval": evaluation} if evaluation != "test" else {}
         given |= {"on": Path(short_names([encoder])[encoder]).name} if encoder else {}
         variant = file_name(",".join([short[name], *(f"{key}={value}" for key, value in given.items())]))
-        spec = RunSpec(protocol, stream_settings, name, settings, 0, evaluation, variant)
+        code = code_of_run(protocol, name, settings, features)
+        spec = RunSpec(protocol, stream_settings, name, settings, 0, evaluation, variant, code=code)
         specs.append(replace(spec, encoder=encoder, fingerprint=fingerprint))
     return specs
 

@@ -9,6 +9,7 @@ import shlex
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from protoreplay.experiments.grid import Engine, RunsFailedError, execute_grid, 
 from protoreplay.experiments.grid_queue import FailedRun, run_path
 from protoreplay.experiments.run_folder import RunFolder
 from protoreplay.experiments.run_progress import GridProgress
-from protoreplay.experiments.spec import RunSpec, first_seeds, resolve, resolve_grid
+from protoreplay.experiments.spec import OtherSource, RunSpec, first_seeds, resolve, resolve_grid
 from protoreplay.methods import presets, registry
 from protoreplay.methods.base import EncoderSettings
 from protoreplay.metrics.accuracy import average_accuracy
@@ -124,7 +125,11 @@ class TuningResult:
 
 
 def tune(
-    plan: TuningPlan, root: Path, progress: GridProgress | None = None, engine: Engine = in_this_process
+    plan: TuningPlan,
+    root: Path,
+    progress: GridProgress | None = None,
+    engine: Engine = in_this_process,
+    other_source: OtherSource = "refuse",
 ) -> TuningResult:
     """Run both stages of the search on validation streams.
 
@@ -137,11 +142,12 @@ def tune(
         raise UserError(f"tasks={plan.overrides['tasks']} cannot be set: give --tasks {plan.overrides['tasks']}")
     tried = plan.grid()
     plan = replace(plan, tasks=_number_of_tasks(plan))
-    trials, failures = _run_trials(plan, {}, tried, root, progress, engine)
+    in_grid = partial(_run_trials, plan, root=root, progress=progress, engine=engine, other_source=other_source)
+    trials, failures = in_grid({}, tried)
     if trials[0].accuracy is None:
         raise RunsFailedError(failures)
     if plan.tries_augmentation():
-        trials += _run_trials(plan, {**trials[0].settings, **AUGMENTATION}, {}, root, progress, engine)[0]
+        trials += in_grid({**trials[0].settings, **AUGMENTATION}, {})[0]
         without = resolve(plan.protocol, plan.method, 0, plan.overrides).method_settings
         tried |= {key: [getattr(without, key), value] for key, value in AUGMENTATION.items()}
     return TuningResult(plan, _best_first(trials), tried)
@@ -167,11 +173,13 @@ def _run_trials(
     root: Path,
     progress: GridProgress | None,
     engine: Engine,
+    other_source: OtherSource,
 ) -> tuple[list[Trial], list[FailedRun]]:
     """The trials of every combination of the grid's values, beside `settings`, the best first; and what failed."""
     given = {"tasks": plan.tasks, **plan.overrides, **settings}
     seeds = first_seeds(plan.seeds, "validation")
-    specs = resolve_grid(plan.protocol, [plan.method], seeds, given, "validation", grid, encoder=plan.encoder)
+    found = resolve_grid(plan.protocol, [plan.method], seeds, given, "validation", grid, encoder=plan.encoder)
+    specs = [replace(spec, other_source=other_source) for spec in found]
     failures: list[FailedRun] = []
     try:
         execute_grid(specs, root, progress, engine)

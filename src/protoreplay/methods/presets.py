@@ -1,13 +1,15 @@
 """Settings of methods for protocols: the published ones, and those chosen on validation images.
 
 They stand in `presets.json`, each entry with where its values come from. A method is named `NAME` (published settings,
-or ours where nothing was published) or `NAME@PRESET`.
+or ours where nothing was published), `NAME@PRESET`, or `NAME@FILE.json` with settings of a file of one's own: what
+`protoreplay tune --store FILE.json` wrote, or an object of settings.
 """
 
 import functools
 import json
 from collections.abc import Iterable
 from importlib import resources
+from pathlib import Path
 from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter, model_validator
@@ -100,8 +102,8 @@ def split_name(name: str) -> tuple[str, str]:
     method, separator, preset = name.rpartition("@")
     if not separator or is_in_file(preset):  # the path of a file may have an @ in it
         return name, "published"
-    if preset not in PRESETS:
-        raise unknown_name("preset", preset, PRESETS, f" in {name}")
+    if preset not in PRESETS and not preset.endswith(".json"):
+        raise unknown_name("preset", preset, PRESETS, f" in {name}", ["FILE.json"])
     return method, preset
 
 
@@ -111,6 +113,8 @@ def preset_settings(method: str, preset: str, protocol: Protocol) -> dict[str, A
     Where several entries are for it, the most specific one says it: that of the protocol's name before those of its
     dataset, and these before those of its kind.
     """
+    if preset.endswith(".json"):
+        return _settings_of_file(method, Path(preset), protocol)
     found = [entry for entry in preset_entries() if entry.is_for(method, preset, protocol)]
     if found:
         return dict(max(found, key=lambda entry: entry.specificity).settings)
@@ -126,6 +130,27 @@ def dictionary_features(protocol: Protocol) -> dict[str, Any]:
     """What makes `features=dictionary` the dictionary that `vpr` has on a protocol."""
     stored = preset_settings("vpr", "published", protocol)
     return {f"dictionary_{key}": value for key, value in stored.items() if key in DictionarySettings.model_fields}
+
+
+def _settings_of_file(method: str, path: Path, protocol: Protocol) -> dict[str, Any]:
+    """What a file of the user's says of a method on a protocol: one that `dump_presets` wrote, or all settings."""
+    try:
+        text = path.read_text(encoding="utf-8")
+        if isinstance(said := json.loads(text), dict):
+            return said
+        entries = parse_presets(text)
+    except OSError as error:
+        raise UserError(f"{path} cannot be read: {error.strerror}") from None
+    except ValueError:
+        raise UserError(
+            f"{path} is neither a file of presets, as `protoreplay tune --store` writes it, nor an object of settings"
+        ) from None
+    kinds = {entry.preset for entry in entries}
+    found = [entry for entry in entries if any(entry.is_for(method, kind, protocol) for kind in kinds)]
+    if not found:
+        has = ", ".join(f"{entry.method} on {entry.protocol or entry.dataset or entry.kind}" for entry in entries)
+        raise UserError(f"{path} says nothing of {method} on {protocol.name}; it has {has or 'nothing'}")
+    return dict(max(found, key=lambda entry: (entry.specificity, entry.preset == "tuned")).settings)
 
 
 @functools.cache

@@ -138,8 +138,12 @@ def get_method(name: str, features: bool = False) -> MethodEntry:
 
 def configure(name: str, protocol: Protocol, overrides: Mapping[str, Any], features: bool = False) -> Settings:
     """The settings of `NAME` or `NAME@PRESET` on a protocol, with `overrides`; a wrong one is a `UserError`."""
-    preset = presets.preset_settings(*presets.split_name(name), protocol)
-    entry, prescribed = get_method(name, features), {**protocol.method_settings, **preset}
+    method, wanted = presets.split_name(name)
+    preset = presets.preset_settings(method, wanted, protocol)
+    entry = get_method(name, features)
+    prescribed: Mapping[str, Any] = {**protocol.method_settings, **preset}
+    if wanted.endswith(".json"):  # of the user's: a setting that the method does not have is a mistake
+        prescribed, overrides = protocol.method_settings, {**preset, **overrides}
     if features:
         _refuse_image_settings(name, overrides)
     settings = entry.settings(prescribed, overrides, name)

@@ -123,6 +123,38 @@ def first_task_retention(counts: Iterable[Count]) -> float:
     return values[-1] / values[0] if values[0] else 0.0
 
 
+def base_accuracy(counts: Iterable[Count]) -> float:
+    """Accuracy on the classes of the first task after the last: `a_T1`. In the FSCIL literature: base, or old."""
+    return first_task_accuracies(counts)[-1]
+
+
+def novel_accuracy(counts: Sequence[Count]) -> float:
+    """Accuracy on all later tasks together after the last: `sum_{j>1} correct_Tj / sum_{j>1} n_Tj`.
+
+    In the FSCIL literature: novel, or new. NaN where there is one task.
+
+    Examples:
+        >>> novel_accuracy([Count(1, 1, 10, 9), Count(2, 1, 10, 5), Count(2, 2, 10, 10)])
+        1.0
+    """
+    last = _last(counts)
+    rows = [row for row in counts if row.trained == last and 1 < row.tested <= last]
+    return sum(row.correct for row in rows) / sum(row.n for row in rows) if rows else float("nan")
+
+
+def harmonic_accuracy(counts: Sequence[Count]) -> float:
+    """Harmonic mean of base and novel accuracy, `2 b n / (b + n)`: 0 where one of them is; NaN where there is one task.
+
+    HM of the literature on few-shot class-incremental learning.
+
+    Examples:
+        >>> round(harmonic_accuracy([Count(1, 1, 10, 9), Count(2, 1, 10, 5), Count(2, 2, 10, 10)]), 12)
+        0.666666666667
+    """
+    base, novel = base_accuracy(counts), novel_accuracy(counts)
+    return 0.0 if base == 0 or novel == 0 else 2 * base * novel / (base + novel)
+
+
 def _last(counts: Iterable[Count]) -> int:
     return max(row.trained for row in counts)
 

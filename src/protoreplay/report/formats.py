@@ -21,11 +21,12 @@ WIDEST = 44
 
 
 class Cell(NamedTuple):
-    """What stands in one place: a text, a mark behind it, whether it stands out."""
+    """What stands in one place: a text, a mark behind it, whether it stands out, whether it comes second."""
 
     text: str
     mark: bool = False
     strong: bool = False
+    second: bool = False
 
 
 @dataclass(frozen=True)
@@ -112,10 +113,14 @@ def table_as_latex(table: Table) -> str:
     for line in table.body:
         cells = []
         for column, cell in enumerate(line):
-            text = rf"\textbf{{{_latex(cell.text)}}}" if cell.strong else _latex(cell.text)
+            style = r"\textbf" if cell.strong else r"\underline" if cell.second else ""
+            text = f"{style}{{{_latex(cell.text)}}}" if style else _latex(cell.text)
             mark = "$^{*}$" if cell.mark else r"\phantom{$^{*}$}" if table.marked(column) else ""
             cells.append(text + mark)
         body.append(cells)
+    note = table.note
+    if any(cell.second for line in table.body for cell in line):
+        note = note.replace(BEST_LEGEND, f"{BEST_LEGEND} Underlined: the second.")
     lines = [f"{' & '.join(line)} \\\\" for line in [[_latex(name) for name in table.header], *body]]
     return "\n".join(
         [
@@ -127,7 +132,7 @@ def table_as_latex(table: Table) -> str:
             *lines[1:],
             r"\bottomrule",
             r"\end{tabular}",
-            *([r"\par\smallskip", rf"\footnotesize {_latex(table.note)}"] if table.note else []),
+            *([r"\par\smallskip", rf"\footnotesize {_latex(note)}"] if note else []),
         ]
     )
 
@@ -140,6 +145,7 @@ _LATEX = {
     "<": "$<$",
     ">": "$>$",
     "±": r"$\pm$",
+    "\N{DAGGER}": r"\dag{}",
     ABSENT: "--",
     "…": r"\ldots{}",
 }

@@ -1,17 +1,21 @@
 """The table of results, and the table of paired differences between methods."""
 
 import itertools
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-from protoreplay.analysis.results import METRICS, Group, groups_labelled
+from protoreplay.analysis.results import METRICS, RECORDED, Group, groups_labelled
 from protoreplay.core.errors import UserError, unknown_name
+from protoreplay.metrics.answers import class_accuracies, mean_by_class
 from protoreplay.metrics.intervals import SeedSummary, compare_seeds, holm_correction
 from protoreplay.report.formats import ABSENT, BEST_LEGEND, MARK, Cell, Table
 
 SHOWN = ("avg", "final", "forgetting", "seconds", "kept_numbers", "kept_bytes")
 COMPARED = ("avg", "final", "forgetting")
 SPREADS = {"std": "standard deviation", "sem": "standard error", "ci": "Student's interval"}
+OUTDATED = "\N{DAGGER}"
+"""Behind the name of a method with runs that the present code did not make."""
 SIGNIFICANCE = 0.05
 """A corrected p below it is marked."""
 
@@ -32,23 +36,28 @@ def results_table(
     """
     _check_names(columns, METRICS, "column")
     _check_names([spread], SPREADS, "spread")
-    shown = columns or SHOWN
-    tests, best = _tests(groups, against), _best_values(groups)
+    shown, told = columns or SHOWN, columns or RECORDED
+    needed = dict.fromkeys((*shown, *told))
+    tests, (best, second) = _tests(groups, against, needed), _best_values(groups, needed)
     several = len({group.protocol for group in groups}) > 1
     body, records = [], []
     for group in groups:
         reference, corrected = tests[group.protocol, group.label]
-        line = [Cell(group.label), Cell(str(len(group.results)))]
+        line = [Cell(f"{group.label} {OUTDATED}" if group.outdated else group.label), Cell(str(len(group.results)))]
         for key in shown:
             p = corrected.get(key)
             text = _with_spread(group.summaries[key], key, spread)
-            line.append(Cell(text, mark=_below(p), strong=group.label in best[group.protocol, key]))
+            place = group.protocol, key
+            line.append(Cell(text, _below(p), group.label in best[place], group.label in second[place]))
         body.append([Cell(group.protocol), *line] if several else line)
-        records.append(_results_record(group, columns or list(METRICS), reference, corrected, best))
+        records.append(_results_record(group, told, reference, corrected, best))
     header = ["method", "seeds", *(METRICS[key].heading for key in shown)]
     sentences = [BEST_LEGEND] if any(cell.strong for line in body for cell in line) else []
     if any(corrected for _, corrected in tests.values()):
         sentences = [_spread_note(spread), *sentences, _test_note(groups, tests, against)]
+    if outdated := sorted({part for group in groups for part in group.outdated}):
+        again = "`bench --redo` does them again"
+        sentences.append(f"{OUTDATED}: runs of other source than the present {' and '.join(outdated)}; {again}.")
     if several:
         sentences.append("Lines of different protocols cannot be compared.")
     return Table([*["protocol"] * several, *header], body, 1 + several, records, " ".join(sentences), best=True)
@@ -58,22 +67,27 @@ Best = dict[tuple[str, str], set[str]]
 """By protocol and metric, the labels with the best mean, as it is shown; none where there is nothing to compare."""
 
 
-def _best_values(groups: Sequence[Group]) -> Best:
+def _best_values(groups: Sequence[Group], keys: Iterable[str]) -> tuple[Best, Best]:
+    """The best, and the second of at least three."""
     best: Best = {}
+    second: Best = {}
     for protocol, members in itertools.groupby(groups, key=lambda group: group.protocol):
         part = list(members)
-        for key, metric in METRICS.items():
-            means = {group.label: round(group.summaries[key].mean, metric.digits) for group in part}
-            end = max(means.values()) if metric.best == "highest" else min(means.values())
-            found = {label for label, mean in means.items() if mean == end}
-            best[protocol, key] = found if len(found) < len(part) else set()
-    return best
+        for key in keys:
+            sign, digits = -1 if METRICS[key].best == "highest" else 1, METRICS[key].digits
+            means = {group.label: sign * round(group.summaries[key].mean, digits) for group in part}
+            ranks = sorted({mean for mean in means.values() if not math.isnan(mean)})
+            best[protocol, key], second[protocol, key] = (
+                {label for label, mean in means.items() if len(ranks) > least and mean == ranks[place]}
+                for place, least in ((0, 1), (1, 2))
+            )
+    return best, second
 
 
 Tests = dict[tuple[str, str], tuple[Group | None, dict[str, float | None]]]
 
 
-def _tests(groups: Sequence[Group], against: str | None) -> Tests:
+def _tests(groups: Sequence[Group], against: str | None, keys: Iterable[str]) -> Tests:
     """By protocol and label: what the group is tested against, and the corrected p of each metric."""
     chosen = {group.protocol: group for group in groups_labelled(groups, against)} if against else {}
     tests: Tests = {}
@@ -83,7 +97,7 @@ def _tests(groups: Sequence[Group], against: str | None) -> Tests:
         reference = chosen.get(protocol) if against else part[0]
         others = [group for group in part if group is not reference] if reference else []
         tests |= {(protocol, group.label): (reference, {}) for group in part}
-        for key in (key for key, metric in METRICS.items() if metric.accuracy):
+        for key in (key for key in keys if METRICS[key].accuracy):
             corrected = holm_correction([_p(group, reference, key) for group in others])
             for group, p in zip(others, corrected, strict=True):
                 if p is not None:
@@ -92,7 +106,9 @@ def _tests(groups: Sequence[Group], against: str | None) -> Tests:
 
 
 def _p(group: Group, reference: Group | None, key: str) -> float | None:
-    found = compare_seeds(group.values[key], reference.values[key]) if reference else None
+    if not reference or any(math.isnan(one.summaries[key].mean) for one in (group, reference)):
+        return None
+    found = compare_seeds(group.values[key], reference.values[key])
     return found.p if found else None
 
 
@@ -115,7 +131,9 @@ def _results_record(
     record: dict[str, Any] = {"protocol": group.protocol, "method": group.label, "seeds": len(group.results)}
     for key in columns:
         summary = group.summaries[key]
-        record[key] = round(summary.mean, 3) if METRICS[key].digits else round(summary.mean)
+        if math.isnan(summary.mean):
+            summary = SeedSummary(summary.n, math.nan)
+        record[key] = _number(summary.mean, key)
         record[f"{key}_best"] = group.label in best[group.protocol, key]
         if METRICS[key].digits == 0:
             continue
@@ -128,14 +146,47 @@ def _results_record(
     return record | {"p_against": reference.label if reference else None}
 
 
+def _number(mean: float, key: str) -> float | int | None:
+    """As JSON has it, which knows no NaN."""
+    if math.isnan(mean):
+        return None
+    return round(mean, 3) if METRICS[key].digits else round(mean)
+
+
 def _with_spread(summary: SeedSummary, key: str, spread: str) -> str:
     digits = METRICS[key].digits
+    if math.isnan(summary.mean):
+        return ABSENT
     mean = f"{summary.mean:,.{digits}f}"
     if summary.std is None or not METRICS[key].accuracy:
         return mean
     if spread == "ci":
         return f"{mean} [{summary.low:.{digits}f}, {summary.high:.{digits}f}]"
     return f"{mean} ± {getattr(summary, spread):.{digits}f}"
+
+
+def classes_table(groups: Sequence[Group]) -> Table:
+    """Accuracy on each class after the last task, mean over seeds: one line a method, one column a class."""
+    found = {
+        (group.protocol, group.label): mean_by_class(
+            class_accuracies(rows) for result in group.results if (rows := result.answers("confusion"))
+        )
+        for group in groups
+    }
+    shown = [group for group in groups if found[group.protocol, group.label]]
+    if not shown:
+        raise UserError("no run here counted its answers by class: do runs again that are older than confusion.csv")
+    classes = sorted({label for by_class in found.values() for label in by_class})
+    body, records = [], []
+    for group in shown:
+        by_class = found[group.protocol, group.label]
+        texts = [f"{100 * by_class[label]:.1f}" if label in by_class else ABSENT for label in classes]
+        body.append([*map(Cell, (group.protocol, group.label, *texts))])
+        for label, value in by_class.items():
+            names = {"protocol": group.protocol, "method": group.label, "class": label}
+            records.append({**names, "accuracy": round(100 * value, 3)})
+    header = ["protocol", "method", *map(str, classes)]
+    return Table(header, body, 2, records, "Accuracy on each class after the last task in percent, mean over seeds.")
 
 
 def differences_table(groups: Sequence[Group], labels: Sequence[str], columns: Sequence[str] | None = None) -> Table:
@@ -151,7 +202,7 @@ def differences_table(groups: Sequence[Group], labels: Sequence[str], columns: S
     for (first, ours), (second, theirs) in itertools.combinations(found.items(), 2):
         for protocol, key in itertools.product((name for name in ours if name in theirs), shown):
             tested = compare_seeds(ours[protocol].values[key], theirs[protocol].values[key])
-            if tested:
+            if tested and not math.isnan(tested.difference):
                 names = {"protocol": protocol, "first": first, "second": second, "metric": key}
                 records.append({**names, **vars(tested)})
     if not records:
