@@ -11,6 +11,7 @@ from protoreplay.cli.printing import print_line
 from protoreplay.core.errors import UserError, known_name, print_to_stderr
 
 if TYPE_CHECKING:
+    from protoreplay.photos.classifier import Classifier
     from protoreplay.photos.sorting import SortAction
 
 tools_app = typer.Typer()
@@ -92,3 +93,86 @@ def _undo_sort(folder: Path) -> None:
     print_to_stderr(f"{folder}: {count} {'file was' if count == 1 else 'files were'} taken back")
     if problems:
         raise UserError(f"{len(problems)} could not be taken back; the log has them still")
+
+
+@tools_app.command("suggest")
+def suggest_next(
+    path: ModelFile,
+    photos: PhotoPaths,
+    count: Annotated[int, typer.Option("--count", "-n", help="How many.", min=1)] = 10,
+    folder: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FOLDER", help="Also a new folder of links to them.")
+    ] = None,
+    format: Annotated[str, typer.Option(metavar="text|json|paths", help="json is one object a line.")] = "text",
+    unknown: Unknown = None,
+    encoder: EncoderName = None,
+    no_cache: NoCache = False,
+) -> None:
+    """Say which photos to label next: unsure ones, unlike what is known, one of each kind."""
+    import json
+
+    from protoreplay.photos import suggesting
+    from protoreplay.photos.answer_formats import answer_as_json
+    from protoreplay.photos.photo_paths import walk_photos
+    from protoreplay.photos.xmp import without_sidecars
+
+    known_name("format", format, ["text", "json", "paths"])
+    files = without_sidecars(walk_photos(photos))
+    if not files:
+        raise UserError("there are no photos in what was given")
+    classifier = open_classifier(path, encoder, not no_cache, must_exist=True)
+    classifier.configure(unknown)
+    embedded = list(classifier.embed(files))
+    unreadable = [photo for photo in embedded if photo.error]
+    for photo in unreadable:
+        print_to_stderr(f"{photo.name}: {photo.error}")
+    found = suggesting.suggest_photos(classifier.model, embedded, count)
+    for one in found:
+        if format == "json":
+            about = {"unsure": round(one.unsure, 4), "like_it": one.like_it}
+            print_line(json.dumps(json.loads(answer_as_json(one.answer)) | about, ensure_ascii=False))
+        else:
+            print_line(one.answer.photo if format == "paths" else str(one))
+    if not found:
+        print_to_stderr("nothing to suggest: all photos were taught, or could not be read")
+    if folder is not None:
+        suggesting.link_suggestions(found, folder)
+        print_to_stderr(f"{folder}: links to {len(found)} photos; put them into folders of their classes and teach those")
+    if unreadable:
+        raise UserError(f"{len(unreadable)} of {len(files)} photos could not be read")
+
+
+@tools_app.command("check")
+def check_folder(
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="A sub-folder of photos per class.")],
+    encoder: EncoderName = None,
+    few: Annotated[int, typer.Option(help="Photos that differ, below which a class has too few.", min=1)] = 5,
+    format: Annotated[str, typer.Option(metavar="text|json", help="json is one object a line.")] = "text",
+    no_cache: NoCache = False,
+) -> None:
+    """Look at a folder before teaching it: the same photo in two classes, photos that look misplaced or almost alike."""
+    from protoreplay.photos import checking
+    from protoreplay.photos.photo_paths import photos_by_class
+
+    known_name("format", format, ["text", "json"])
+    photos = photos_by_class(folder)
+    classifier = new_classifier(encoder, not no_cache)
+    embedded = classifier.embed(photo for some in photos.values() for photo in some)
+    by_class = {name: [next(embedded) for _ in some] for name, some in photos.items()}
+    found = checking.check_photos(classifier.encoder.name, classifier.encoder.fingerprint, by_class, few)
+    for one in found:
+        print_line(one.as_json() if format == "json" else f"{one.kind}: {one.text}")
+    total = sum(map(len, photos.values()))
+    print_to_stderr(f"{total} photos of {len(photos)} classes: {len(found) or 'nothing'} to look at")
+
+
+def new_classifier(encoder: str | None, cache: bool) -> "Classifier":
+    """A classifier that knows nothing yet."""
+    import warnings
+
+    from protoreplay.encoders.pretrained import DEFAULT_ENCODER
+    from protoreplay.photos.classifier import Classifier
+
+    # Pillow warns of what it can live with; what it cannot live with is an error.
+    warnings.filterwarnings("ignore", module=r"PIL\.")
+    return Classifier(encoder or DEFAULT_ENCODER, cache=cache)
