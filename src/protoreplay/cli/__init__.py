@@ -16,6 +16,7 @@ from protoreplay.cli.analysis_commands import analysis_app
 from protoreplay.cli.data_commands import data_app
 from protoreplay.cli.list_commands import lists_app
 from protoreplay.cli.photo_commands import photos_app
+from protoreplay.cli.photo_tools_commands import tools_app
 from protoreplay.cli.research_commands import research_app
 from protoreplay.cli.result_commands import results_app
 from protoreplay.cli.serve_commands import serve_app
@@ -23,7 +24,7 @@ from protoreplay.core.errors import UserError
 
 DOORS = {
     "Research": (research_app, results_app, analysis_app, lists_app),
-    "Photos": (photos_app, serve_app),
+    "Photos": (photos_app, tools_app, serve_app),
     "Data": (data_app,),
 }
 """The commands as `protoreplay --help` groups them."""

@@ -85,6 +85,9 @@ def predict_photos(
     ] = None,
     engine: Annotated[str, typer.Option(metavar="local|ray", help="Where to run; ray needs --work.")] = "local",
     address: Annotated[str | None, typer.Option(help="Of the Ray cluster; one is started here if left out.")] = None,
+    write_xmp: Annotated[
+        bool, typer.Option("--write-xmp", help="Also put each class into the photo's sidecar, as a keyword.")
+    ] = False,
     no_cache: NoCache = False,
 ) -> None:
     """Say what each photo shows, or "I do not know"; answers come as they are found, in order."""
@@ -97,6 +100,8 @@ def predict_photos(
         raise unknown_name("engine", engine, ["local", "ray"])
     if engine == "ray" and not work:
         raise UserError("--engine ray needs --work DIR, a folder that all machines of the cluster see")
+    if write_xmp and work:
+        raise UserError("--write-xmp and --work: give one of the two")
     if not photos and not listed:
         raise UserError("give photos, folders, or --list FILE")
     classifier = open_classifier(path, encoder, not no_cache, must_exist=True)
@@ -107,7 +112,7 @@ def predict_photos(
     if work:
         _bulk(classifier, everything, work, format, engine, address)
     else:
-        _stream(classifier, everything, answer_formats.ANSWER_FORMATS[format])
+        _stream(classifier, everything, answer_formats.ANSWER_FORMATS[format], write_xmp)
 
 
 @photos_app.command("show")
@@ -239,12 +244,21 @@ def _photos_done(total: int) -> "Iterator[tuple[ItemProgress, Callable[[int], No
         progress.say(f"{total} photos in {seconds:.1f} s, {total / seconds:.0f} a second")
 
 
-def _stream(classifier: "Classifier", photos: Iterable[Path], line: "Callable[..., str]") -> None:
+def _stream(
+    classifier: "Classifier", photos: Iterable[Path], line: "Callable[..., str]", write_xmp: bool = False
+) -> None:
+    from protoreplay.photos import xmp
+
     started, count, unreadable = time.perf_counter(), 0, 0
     for answer in classifier.predict(photos):
         count += 1
         unreadable += bool(answer.error)
         _print(line(answer))
+        if write_xmp and answer.label is not None:
+            try:
+                xmp.write_keyword(Path(answer.photo), answer.label)
+            except (UserError, OSError) as error:
+                print_to_stderr(f"no keyword written: {error}")
     if not count:
         raise UserError("there are no photos in what was given")
     seconds = time.perf_counter() - started

@@ -34,3 +34,8 @@ def end_with_failures(error: "RunsFailedError") -> NoReturn:
         print(f"protoreplay: {failure.spec.name} failed: {failure.error}", file=sys.stderr)
     print(f"protoreplay: {error}", file=sys.stderr)
     raise typer.Exit(1)
+
+
+def print_line(line: str) -> None:
+    """Print a line at once; of a file's name, bytes that are no text are escaped."""
+    print(line.encode("utf-8", "backslashreplace").decode(), flush=True)

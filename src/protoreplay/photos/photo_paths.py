@@ -6,6 +6,7 @@ from pathlib import Path
 
 from protoreplay.core.errors import UserError
 from protoreplay.core.files import visible_entries
+from protoreplay.photos.xmp import is_sidecar
 
 
 def photos_by_class(folder: Path, name: str | None = None) -> dict[str, list[Path]]:
@@ -27,7 +28,7 @@ def walk_photos(paths: Iterable[Path]) -> Iterator[Path]:
     """Files as they are given; of folders, all files in them and below, in the order of names."""
     for path in paths:
         if path.is_dir():
-            yield from walk_photos(visible_entries(path))
+            yield from walk_photos(entry for entry in visible_entries(path) if not is_sidecar(entry))
         else:
             yield path
 
@@ -49,7 +50,7 @@ def _lines(file: Iterable[str]) -> Iterator[Path]:
 
 
 def _filled(folder: Path) -> list[Path]:
-    files = [entry for entry in visible_entries(folder) if not entry.is_dir()]
+    files = [entry for entry in visible_entries(folder) if not entry.is_dir() and not is_sidecar(entry)]
     if not files:
         raise UserError(f"{folder} has no photos: put some in or remove it")
     return files

@@ -1,0 +1,178 @@
+"""The commands around a model: sort photos by their answers, suggest what to label, check a folder before teaching."""
+
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from protoreplay.cli.photo_commands import EncoderName, ModelFile, NoCache, Unknown, open_classifier
+from protoreplay.cli.printing import print_line
+from protoreplay.core.errors import UserError, known_name, print_to_stderr
+
+if TYPE_CHECKING:
+    from protoreplay.photos.classifier import Classifier
+    from protoreplay.photos.sorting import SortAction
+
+tools_app = typer.Typer()
+
+PhotoPaths = Annotated[list[Path], typer.Argument(metavar="PATH...", help="Photos, or folders of them.")]
+
+
+@tools_app.command("sort")
+def sort_by_answer(
+    path: Annotated[Path | None, typer.Argument(metavar="MODEL", help="The model's file.")] = None,
+    photos: Annotated[list[Path] | None, typer.Argument(metavar="PATH...", help="Photos, or folders of them.")] = None,
+    folder: Annotated[Path | None, typer.Option("--output", "-o", metavar="FOLDER", help="Where to.")] = None,
+    move: Annotated[bool, typer.Option("--move", help="Move the photos instead of copying them.")] = False,
+    link: Annotated[bool, typer.Option("--link", help="Make symbolic links instead of copies.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would go where.")] = False,
+    undo: Annotated[
+        Path | None, typer.Option("--undo", metavar="FOLDER", help="Take back all that was sorted into FOLDER.")
+    ] = None,
+    write_xmp: Annotated[
+        bool, typer.Option("--write-xmp", help="Also put each class into the photo's sidecar, as a keyword.")
+    ] = False,
+    unsure: Annotated[
+        float, typer.Option(help="Answers of a lower probability go to `unsure`; 0: none.", min=0, max=1)
+    ] = 0.5,
+    unknown: Unknown = None,
+    encoder: EncoderName = None,
+    no_cache: NoCache = False,
+) -> None:
+    """Put each photo into a folder named as its answer, `unknown` and `unsure` included; nothing is overwritten."""
+    if undo is not None:
+        _undo_sort(undo)
+        return
+    if path is None or not photos or folder is None:
+        raise UserError("write `protoreplay sort MODEL PATH... -o FOLDER`, or `protoreplay sort --undo FOLDER`")
+    if move and link:
+        raise UserError("--move and --link: give one of the two")
+    from protoreplay.photos import sorting
+
+    files = sorting.photos_to_sort(photos, folder)
+    if not files:
+        raise UserError("there are no photos in what was given")
+    action: SortAction = "move" if move else "link" if link else "copy"
+    classifier = open_classifier(path, encoder, not no_cache, must_exist=True)
+    classifier.configure(unknown)
+    answers, classes = classifier.predict(files), classifier.model.classes
+    if dry_run:
+        found = sorting.plan_sort(answers, classes, folder, action, unsure)
+    else:
+        found = sorting.sort_photos(answers, classes, folder, action, unsure, write_xmp, print_to_stderr)
+    counts: Counter[str] = Counter()
+    left = again = 0
+    for photo in found:
+        if photo.note:
+            print_to_stderr(f"{photo.photo}: {photo.note}")
+        if photo.again:
+            again += 1
+        elif photo.to is None:
+            left += 1
+        else:
+            counts[photo.label] += 1
+            print_line(f"{photo.photo} -> {photo.to}")
+    _print_sorted(counts, again, f"`protoreplay sort --undo {folder}` takes it back" if not dry_run else "a dry run")
+    if left:
+        raise UserError(f"{left} of {len(files)} photos were left where they are")
+
+
+def _print_sorted(counts: Counter[str], again: int, then: str) -> None:
+    told = ", ".join(f"{label} {count}" for label, count in sorted(counts.items())) or "nothing new"
+    before = f"; {again} had been sorted before" if again else ""
+    print_to_stderr(f"{told}{before} ({then})")
+
+
+def _undo_sort(folder: Path) -> None:
+    from protoreplay.photos import sorting
+
+    count, problems = sorting.undo_sort(folder, print_to_stderr)
+    for problem in problems:
+        print_to_stderr(problem)
+    print_to_stderr(f"{folder}: {count} {'file was' if count == 1 else 'files were'} taken back")
+    if problems:
+        raise UserError(f"{len(problems)} could not be taken back; the log has them still")
+
+
+@tools_app.command("suggest")
+def suggest_next(
+    path: ModelFile,
+    photos: PhotoPaths,
+    count: Annotated[int, typer.Option("--count", "-n", help="How many.", min=1)] = 10,
+    folder: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FOLDER", help="Also a new folder of links to them.")
+    ] = None,
+    format: Annotated[str, typer.Option(metavar="text|json|paths", help="json is one object a line.")] = "text",
+    unknown: Unknown = None,
+    encoder: EncoderName = None,
+    no_cache: NoCache = False,
+) -> None:
+    """Say which photos to label next: unsure ones, unlike what is known, one of each kind."""
+    import json
+
+    from protoreplay.photos import suggesting
+    from protoreplay.photos.answer_formats import answer_as_json
+    from protoreplay.photos.photo_paths import walk_photos
+    from protoreplay.photos.xmp import without_sidecars
+
+    known_name("format", format, ["text", "json", "paths"])
+    files = without_sidecars(walk_photos(photos))
+    if not files:
+        raise UserError("there are no photos in what was given")
+    classifier = open_classifier(path, encoder, not no_cache, must_exist=True)
+    classifier.configure(unknown)
+    embedded = list(classifier.embed(files))
+    unreadable = [photo for photo in embedded if photo.error]
+    for photo in unreadable:
+        print_to_stderr(f"{photo.name}: {photo.error}")
+    found = suggesting.suggest_photos(classifier.model, embedded, count)
+    for one in found:
+        if format == "json":
+            about = {"unsure": round(one.unsure, 4), "like_it": one.like_it}
+            print_line(json.dumps(json.loads(answer_as_json(one.answer)) | about, ensure_ascii=False))
+        else:
+            print_line(one.answer.photo if format == "paths" else str(one))
+    if not found:
+        print_to_stderr("nothing to suggest: all photos were taught, or could not be read")
+    if folder is not None:
+        suggesting.link_suggestions(found, folder)
+        print_to_stderr(f"{folder}: links to {len(found)} photos; put them into folders of their classes and teach those")
+    if unreadable:
+        raise UserError(f"{len(unreadable)} of {len(files)} photos could not be read")
+
+
+@tools_app.command("check")
+def check_folder(
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="A sub-folder of photos per class.")],
+    encoder: EncoderName = None,
+    few: Annotated[int, typer.Option(help="Photos that differ, below which a class has too few.", min=1)] = 5,
+    format: Annotated[str, typer.Option(metavar="text|json", help="json is one object a line.")] = "text",
+    no_cache: NoCache = False,
+) -> None:
+    """Look at a folder before teaching it: the same photo in two classes, photos that look misplaced or almost alike."""
+    from protoreplay.photos import checking
+    from protoreplay.photos.photo_paths import photos_by_class
+
+    known_name("format", format, ["text", "json"])
+    photos = photos_by_class(folder)
+    classifier = new_classifier(encoder, not no_cache)
+    embedded = classifier.embed(photo for some in photos.values() for photo in some)
+    by_class = {name: [next(embedded) for _ in some] for name, some in photos.items()}
+    found = checking.check_photos(classifier.encoder.name, classifier.encoder.fingerprint, by_class, few)
+    for one in found:
+        print_line(one.as_json() if format == "json" else f"{one.kind}: {one.text}")
+    total = sum(map(len, photos.values()))
+    print_to_stderr(f"{total} photos of {len(photos)} classes: {len(found) or 'nothing'} to look at")
+
+
+def new_classifier(encoder: str | None, cache: bool) -> "Classifier":
+    """A classifier that knows nothing yet."""
+    import warnings
+
+    from protoreplay.encoders.pretrained import DEFAULT_ENCODER
+    from protoreplay.photos.classifier import Classifier
+
+    # Pillow warns of what it can live with; what it cannot live with is an error.
+    warnings.filterwarnings("ignore", module=r"PIL\.")
+    return Classifier(encoder or DEFAULT_ENCODER, cache=cache)
