@@ -20,6 +20,7 @@ from protoreplay.cli.research_commands import research_app
 from protoreplay.cli.result_commands import results_app
 from protoreplay.cli.serve_commands import serve_app
 from protoreplay.core.errors import UserError
+from protoreplay.core.extras import research_remedy
 
 DOORS = {
     "Research": (research_app, results_app, analysis_app, lists_app),
@@ -73,6 +74,10 @@ def _one_line_errors() -> Iterator[None]:
         message = str(error)
     except TyperException as error:
         message = error.format_message()
+    except ModuleNotFoundError as error:
+        if (remedy := research_remedy(error)) is None:
+            raise
+        message = f"this command {remedy}"
     except OSError as error:
         message = f"{error.filename or 'files'}: {error.strerror or error}"
     else:
