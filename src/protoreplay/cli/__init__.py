@@ -15,6 +15,7 @@ from protoreplay._version import __version__
 from protoreplay.cli.analysis_commands import analysis_app
 from protoreplay.cli.data_commands import data_app
 from protoreplay.cli.list_commands import lists_app
+from protoreplay.cli.model_commands import models_app
 from protoreplay.cli.photo_commands import photos_app
 from protoreplay.cli.research_commands import research_app
 from protoreplay.cli.result_commands import results_app
@@ -24,7 +25,7 @@ from protoreplay.core.extras import research_remedy
 
 DOORS = {
     "Research": (research_app, results_app, analysis_app, lists_app),
-    "Photos": (photos_app, serve_app),
+    "Photos": (photos_app, models_app, serve_app),
     "Data": (data_app,),
 }
 """The commands as `protoreplay --help` groups them."""

@@ -61,7 +61,7 @@ def learn_photos(
         prepared = classifier.prepare(photos, tell)
         with model_file.model_lock(path, progress.say):
             if path.exists():  # somebody else may have taught it in the meantime
-                classifier.replace(model_file.read_model(path))
+                classifier.replace(model_file.read_state(path))
                 classifier.configure(unknown, keep)
             report = classifier.learn_prepared(prepared)
             classifier.save(path)
@@ -128,11 +128,21 @@ def show_model(
 
 
 @photos_app.command("forget")
-def forget_class(path: ModelFile, name: Annotated[str, typer.Argument(metavar="CLASS")]) -> None:
-    """Remove every trace of a class, from the model and from the cache of features."""
-    with _changing(path) as classifier:
-        classifier.forget(name)
-    print(f"{path}: forgot '{name}'")
+def forget_class(
+    path: ModelFile,
+    name: Annotated[str | None, typer.Argument(metavar="[CLASS]")] = None,
+    photo: Annotated[Path | None, typer.Option(metavar="PATH", help="Only this photo; CLASS may be left out.")] = None,
+) -> None:
+    """Remove every trace of a class or a photo, from the model and the cache of features; this cannot be undone."""
+    if name is None and photo is None:
+        raise UserError("give a class to forget, or --photo PATH")
+    with changed_model(path) as classifier:
+        if photo:
+            line = str(classifier.forget_photo(photo, name))
+        else:
+            classifier.forget(name or "")
+            line = f"forgot '{name}'"
+    print(f"{path}: {line}")
 
 
 @photos_app.command("rename")
@@ -142,7 +152,7 @@ def rename_class(
     new: Annotated[str, typer.Argument(metavar="NEW")],
 ) -> None:
     """Give a class another name."""
-    with _changing(path) as classifier:
+    with changed_model(path) as classifier:
         classifier.rename(old, new)
     print(f"{path}: '{old}' is '{new}' now")
 
@@ -217,7 +227,8 @@ def open_classifier(path: Path, encoder: str | None, cache: bool, must_exist: bo
 
 
 @contextmanager
-def _changing(path: Path) -> "Iterator[Classifier]":
+def changed_model(path: Path) -> "Iterator[Classifier]":
+    """The classifier of a file, held against other processes, and saved in the end."""
     from protoreplay.photos import model_file
 
     with model_file.model_lock(path, print_to_stderr):

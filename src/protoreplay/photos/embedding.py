@@ -153,7 +153,7 @@ def _chunk(
                 if features is None:
                     pixels[len(results)], digests[len(results)] = square, digest
                     look = pictures.perceptual_hash(square) if hashed else 0
-            key = int.from_bytes(digest[:8], "big")
+            key = _key(digest)
             results.append(EmbeddedPhoto(name, key, features, look, thumbnail=small))
         except UserError as error:
             results.append(EmbeddedPhoto(name, error=str(error)))
@@ -166,6 +166,18 @@ def _chunk(
             cache.put({digests[i]: (row, results[i].look) for i, row in zip(pixels, fresh, strict=True)})
     timings.add(ready - started, time.thread_time() - ready)
     return results
+
+
+def photo_key(photo: Photo) -> int:
+    """The key of a photo, by which a model knows it; a `UserError` for a file that cannot be read."""
+    try:
+        return _key(hashlib.sha256(_content(photo)).digest())
+    except UserError as error:
+        raise UserError(f"{photo if isinstance(photo, Path) else 'the photo'}: {error}") from None
+
+
+def _key(digest: bytes) -> int:
+    return int.from_bytes(digest[:8], "big")
 
 
 def _content(photo: Photo) -> bytes:
