@@ -53,8 +53,8 @@ def forget_photo(model: PhotoModel, photo: Path | bytes, name: str | None = None
     if key not in sums.keys:
         raise UserError(
             f"{shown} cannot be taken out of '{label}': of its {model.classes[label].count} photos {len(sums.keys)} "
-            "are kept singly, and this is one of the others, which are only known together; forget the class and teach it "
-            "again without the photo"
+            "are kept singly, and this is one of the others, which are only known together; forget the class and "
+            "teach it again without the photo"
         )
     rest = model.without_photo(label, key)
     left = rest.classes[label].count if label in rest.classes else 0

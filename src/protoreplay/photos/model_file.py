@@ -54,7 +54,8 @@ def model_to_bytes(model: PhotoModel | UndoableModel) -> bytes:
     model = state.model.calibrated()
     arrays = _arrays(model)
     if steps["past"] or steps["future"]:
-        pooled = replace(model, classes=pool, known_covariance=None)
+        width = next((own.sums.rows.shape[1] for own in pool.values()), model.width)
+        pooled = replace(model, classes=pool, width=width, known_covariance=None)
         arrays |= {STEPS + name: array for name, array in _arrays(pooled).items()}
     about = {
         "format": FORMAT,
@@ -122,7 +123,7 @@ def state_from_bytes(content: bytes, name: str) -> UndoableModel:
         if len(own) == len(arrays):
             return UndoableModel(model)
         pooled = {key.removeprefix(STEPS): array for key, array in arrays.items() if key.startswith(STEPS)}
-        return saved_steps.saved_state(model, about["steps"], _classes(about["pool"], pooled, model.width))
+        return saved_steps.saved_state(model, about["steps"], _classes(about["pool"], pooled, pooled["rows"].shape[1]))
     except (KeyError, TypeError, ValueError, IndexError) as error:
         raise UserError(f"{name} is damaged ({error}): use a copy of it") from None
 

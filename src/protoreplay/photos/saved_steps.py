@@ -75,11 +75,13 @@ def saved_state(model: PhotoModel, entries: StepEntries, pool: Mapping[str, Phot
         places = {"model": model.classes, "pool": pool}
         history = entry["history"]
         calibration = entry["calibration"]
+        classes = {name: places[where][key] for name, (where, key) in entry["classes"].items()}
         return replace(
             model,
+            width=next((own.sums.rows.shape[1] for own in classes.values()), 0),
             unknown=entry["unknown"],
             keep=entry["keep"],
-            classes={name: places[where][key] for name, (where, key) in entry["classes"].items()},
+            classes=classes,
             history=model.history[:history] if isinstance(history, int) else tuple(history),
             calibration=HeadCalibration(**calibration) if calibration else None,
             known_covariance=None,
