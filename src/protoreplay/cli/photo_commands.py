@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from protoreplay.core.terminal import ItemProgress
     from protoreplay.photos.classifier import Classifier
     from protoreplay.photos.teaching import TeachingReport
+    from protoreplay.photos.zipped_photos import ZippedPhoto
 
 photos_app = typer.Typer()
 
@@ -40,7 +41,13 @@ NoCache = Annotated[bool, typer.Option("--no-cache", help="Neither look up nor r
 @photos_app.command("learn")
 def learn_photos(
     path: ModelFile,
-    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="A sub-folder of photos per class.")],
+    folder: Annotated[
+        Path | None,
+        typer.Argument(metavar="[FOLDER]", help="A sub-folder of photos per class, or a zip file of such folders."),
+    ] = None,
+    labels: Annotated[
+        Path | None, typer.Option(metavar="FILE.csv", help="Paths and classes, instead of a sub-folder per class.")
+    ] = None,
     only: Annotated[
         str | None, typer.Option("--class", metavar="NAME", help="FOLDER has the photos of this one class.")
     ] = None,
@@ -53,7 +60,7 @@ def learn_photos(
     from protoreplay.photos import model_file, photo_paths
 
     model_file.check_place(path)
-    photos = photo_paths.photos_by_class(folder, only)
+    photos = photo_paths.photos_to_learn(folder, labels, only)
     classifier = open_classifier(path, encoder, not no_cache)
     classifier.configure(unknown, keep)
     total = sum(map(len, photos.values()))
@@ -73,7 +80,9 @@ def learn_photos(
 @photos_app.command("predict")
 def predict_photos(
     path: ModelFile,
-    photos: Annotated[list[Path] | None, typer.Argument(metavar="PATH...", help="Photos, or folders of them.")] = None,
+    photos: Annotated[
+        list[Path] | None, typer.Argument(metavar="PATH...", help="Photos, or folders or zip files of them.")
+    ] = None,
     listed: Annotated[
         Path | None, typer.Option("--list", metavar="FILE", help="Paths of photos, one a line; - is standard input.")
     ] = None,
@@ -250,7 +259,7 @@ def _photos_done(total: int) -> "Iterator[tuple[ItemProgress, Callable[[int], No
         progress.say(f"{total} photos in {seconds:.1f} s, {total / seconds:.0f} a second")
 
 
-def _stream(classifier: "Classifier", photos: Iterable[Path], line: "Callable[..., str]") -> None:
+def _stream(classifier: "Classifier", photos: "Iterable[Path | ZippedPhoto]", line: "Callable[..., str]") -> None:
     started, count, unreadable = time.perf_counter(), 0, 0
     for answer in classifier.predict(photos):
         count += 1
@@ -265,11 +274,16 @@ def _stream(classifier: "Classifier", photos: Iterable[Path], line: "Callable[..
 
 
 def _bulk(
-    classifier: "Classifier", photos: Iterable[Path], work: Path, format: str, engine: str, address: str | None
+    classifier: "Classifier",
+    photos: "Iterable[Path | ZippedPhoto]",
+    work: Path,
+    format: str,
+    engine: str,
+    address: str | None,
 ) -> None:
-    from protoreplay.photos import bulk, model_file
+    from protoreplay.photos import bulk, model_file, photo_paths
 
-    files = list(photos)
+    files = photo_paths.only_files(photos)
     run = bulk.answer_on_ray(address) if engine == "ray" else bulk.answer_in_this_process
     content = model_file.model_to_bytes(classifier.model)
     with _photos_done(len(files)) as (_, tell):
