@@ -40,4 +40,11 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'protoreplay' has no attribute '{name}'")
-    return getattr(importlib.import_module(f"protoreplay.{_HOMES[name]}"), name)
+    try:
+        return getattr(importlib.import_module(f"protoreplay.{_HOMES[name]}"), name)
+    except ModuleNotFoundError as error:
+        from protoreplay.core.extras import research_remedy
+
+        if (remedy := research_remedy(error)) is None:
+            raise
+        raise ModuleNotFoundError(f"protoreplay.{name} {remedy}", name=error.name) from None

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from protoreplay.core.errors import UserError
+from protoreplay.encoders.efficientnet_weights import weights_path
 from protoreplay.encoders.pth_file import read_tensors
 
 
@@ -38,6 +39,16 @@ def test_tensors_are_those_that_pytorch_reads(save):
         assert np.array_equal(read[name], tensor.numpy())
         assert read[name].dtype == tensor.numpy().dtype
         assert read[name].flags.c_contiguous
+
+
+@pytest.mark.parametrize("name", ["lite0", "lite2"])
+def test_every_installed_weight_is_what_pytorch_reads(name):
+    path = weights_path(name)
+    read, expected = read_tensors(path), torch.load(path, weights_only=True)
+    assert list(read) == list(expected)
+    for key, tensor in expected.items():
+        assert read[key].dtype == tensor.numpy().dtype
+        assert np.array_equal(read[key], tensor.numpy()), key
 
 
 @pytest.mark.parametrize(

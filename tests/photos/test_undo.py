@@ -13,11 +13,15 @@ def test_changes_are_undone_in_turn_and_nothing_is_shared():
     first = UndoableModel(numbered(0))
     second = first.changed_to(numbered(1))
     third = second.changed_to(numbered(2))
-    assert third.undone() == second
-    assert third.undone().undone() == first
+    assert third.undone() == UndoableModel(numbered(1), (numbered(0),), (numbered(2),))
+    assert third.undone().undone() == UndoableModel(numbered(0), (), (numbered(1), numbered(2)))
+    assert third.undone().undone().redone().redone() == third
     # Going on from an older state does not touch what came after it.
     other = second.changed_to(numbered(3))
-    assert (third.model, other.undone()) == (numbered(2), second)
+    assert (third.model, other.undone().model) == (numbered(2), second.model)
+    assert third.undone().changed_to(numbered(3)) == other, "what was undone is gone after another change"
+    with pytest.raises(UserError, match="nothing to redo"):
+        third.redone()
     with pytest.raises(UserError, match="nothing to undo"):
         first.undone()
 

@@ -15,16 +15,18 @@ from protoreplay._version import __version__
 from protoreplay.cli.analysis_commands import analysis_app
 from protoreplay.cli.data_commands import data_app
 from protoreplay.cli.list_commands import lists_app
+from protoreplay.cli.model_commands import models_app
 from protoreplay.cli.photo_commands import photos_app
 from protoreplay.cli.photo_tools_commands import tools_app
 from protoreplay.cli.research_commands import research_app
 from protoreplay.cli.result_commands import results_app
 from protoreplay.cli.serve_commands import serve_app
 from protoreplay.core.errors import UserError
+from protoreplay.core.extras import research_remedy
 
 DOORS = {
     "Research": (research_app, results_app, analysis_app, lists_app),
-    "Photos": (photos_app, tools_app, serve_app),
+    "Photos": (photos_app, models_app, tools_app, serve_app),
     "Data": (data_app,),
 }
 """The commands as `protoreplay --help` groups them."""
@@ -74,6 +76,10 @@ def _one_line_errors() -> Iterator[None]:
         message = str(error)
     except TyperException as error:
         message = error.format_message()
+    except ModuleNotFoundError as error:
+        if (remedy := research_remedy(error)) is None:
+            raise
+        message = f"this command {remedy}"
     except OSError as error:
         message = f"{error.filename or 'files'}: {error.strerror or error}"
     else:

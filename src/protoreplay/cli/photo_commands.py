@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from protoreplay.core.terminal import ItemProgress
     from protoreplay.photos.classifier import Classifier
     from protoreplay.photos.teaching import TeachingReport
+    from protoreplay.photos.zipped_photos import ZippedPhoto
 
 photos_app = typer.Typer()
 
@@ -40,7 +41,13 @@ NoCache = Annotated[bool, typer.Option("--no-cache", help="Neither look up nor r
 @photos_app.command("learn")
 def learn_photos(
     path: ModelFile,
-    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="A sub-folder of photos per class.")],
+    folder: Annotated[
+        Path | None,
+        typer.Argument(metavar="[FOLDER]", help="A sub-folder of photos per class, or a zip file of such folders."),
+    ] = None,
+    labels: Annotated[
+        Path | None, typer.Option(metavar="FILE.csv", help="Paths and classes, instead of a sub-folder per class.")
+    ] = None,
     only: Annotated[
         str | None, typer.Option("--class", metavar="NAME", help="FOLDER has the photos of this one class.")
     ] = None,
@@ -53,7 +60,7 @@ def learn_photos(
     from protoreplay.photos import model_file, photo_paths
 
     model_file.check_place(path)
-    photos = photo_paths.photos_by_class(folder, only)
+    photos = photo_paths.photos_to_learn(folder, labels, only)
     classifier = open_classifier(path, encoder, not no_cache)
     classifier.configure(unknown, keep)
     total = sum(map(len, photos.values()))
@@ -61,7 +68,7 @@ def learn_photos(
         prepared = classifier.prepare(photos, tell)
         with model_file.model_lock(path, progress.say):
             if path.exists():  # somebody else may have taught it in the meantime
-                classifier.replace(model_file.read_model(path))
+                classifier.replace(model_file.read_state(path))
                 classifier.configure(unknown, keep)
             report = classifier.learn_prepared(prepared)
             classifier.save(path)
@@ -73,7 +80,9 @@ def learn_photos(
 @photos_app.command("predict")
 def predict_photos(
     path: ModelFile,
-    photos: Annotated[list[Path] | None, typer.Argument(metavar="PATH...", help="Photos, or folders of them.")] = None,
+    photos: Annotated[
+        list[Path] | None, typer.Argument(metavar="PATH...", help="Photos, or folders or zip files of them.")
+    ] = None,
     listed: Annotated[
         Path | None, typer.Option("--list", metavar="FILE", help="Paths of photos, one a line; - is standard input.")
     ] = None,
@@ -133,11 +142,21 @@ def show_model(
 
 
 @photos_app.command("forget")
-def forget_class(path: ModelFile, name: Annotated[str, typer.Argument(metavar="CLASS")]) -> None:
-    """Remove every trace of a class, from the model and from the cache of features."""
-    with _changing(path) as classifier:
-        classifier.forget(name)
-    print(f"{path}: forgot '{name}'")
+def forget_class(
+    path: ModelFile,
+    name: Annotated[str | None, typer.Argument(metavar="[CLASS]")] = None,
+    photo: Annotated[Path | None, typer.Option(metavar="PATH", help="Only this photo; CLASS may be left out.")] = None,
+) -> None:
+    """Remove every trace of a class or a photo, from the model and the cache of features; this cannot be undone."""
+    if name is None and photo is None:
+        raise UserError("give a class to forget, or --photo PATH")
+    with changed_model(path) as classifier:
+        if photo:
+            line = str(classifier.forget_photo(photo, name))
+        else:
+            classifier.forget(name or "")
+            line = f"forgot '{name}'"
+    print(f"{path}: {line}")
 
 
 @photos_app.command("rename")
@@ -147,7 +166,7 @@ def rename_class(
     new: Annotated[str, typer.Argument(metavar="NEW")],
 ) -> None:
     """Give a class another name."""
-    with _changing(path) as classifier:
+    with changed_model(path) as classifier:
         classifier.rename(old, new)
     print(f"{path}: '{old}' is '{new}' now")
 
@@ -222,7 +241,8 @@ def open_classifier(path: Path, encoder: str | None, cache: bool, must_exist: bo
 
 
 @contextmanager
-def _changing(path: Path) -> "Iterator[Classifier]":
+def changed_model(path: Path) -> "Iterator[Classifier]":
+    """The classifier of a file, held against other processes, and saved in the end."""
     from protoreplay.photos import model_file
 
     with model_file.model_lock(path, print_to_stderr):
@@ -245,7 +265,10 @@ def _photos_done(total: int) -> "Iterator[tuple[ItemProgress, Callable[[int], No
 
 
 def _stream(
-    classifier: "Classifier", photos: Iterable[Path], line: "Callable[..., str]", write_xmp: bool = False
+    classifier: "Classifier",
+    photos: "Iterable[Path | ZippedPhoto]",
+    line: "Callable[..., str]",
+    write_xmp: bool = False,
 ) -> None:
     from protoreplay.photos import xmp
 
@@ -268,11 +291,16 @@ def _stream(
 
 
 def _bulk(
-    classifier: "Classifier", photos: Iterable[Path], work: Path, format: str, engine: str, address: str | None
+    classifier: "Classifier",
+    photos: "Iterable[Path | ZippedPhoto]",
+    work: Path,
+    format: str,
+    engine: str,
+    address: str | None,
 ) -> None:
-    from protoreplay.photos import bulk, model_file
+    from protoreplay.photos import bulk, model_file, photo_paths
 
-    files = list(photos)
+    files = photo_paths.only_files(photos)
     run = bulk.answer_on_ray(address) if engine == "ray" else bulk.answer_in_this_process
     content = model_file.model_to_bytes(classifier.model)
     with _photos_done(len(files)) as (_, tell):

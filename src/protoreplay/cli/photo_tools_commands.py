@@ -113,11 +113,11 @@ def suggest_next(
 
     from protoreplay.photos import suggesting
     from protoreplay.photos.answer_formats import answer_as_json
-    from protoreplay.photos.photo_paths import walk_photos
+    from protoreplay.photos.photo_paths import only_files, walk_photos
     from protoreplay.photos.xmp import without_sidecars
 
     known_name("format", format, ["text", "json", "paths"])
-    files = without_sidecars(walk_photos(photos))
+    files = without_sidecars(only_files(walk_photos(photos)))
     if not files:
         raise UserError("there are no photos in what was given")
     classifier = open_classifier(path, encoder, not no_cache, must_exist=True)
@@ -137,7 +137,9 @@ def suggest_next(
         print_to_stderr("nothing to suggest: all photos were taught, or could not be read")
     if folder is not None:
         suggesting.link_suggestions(found, folder)
-        print_to_stderr(f"{folder}: links to {len(found)} photos; put them into folders of their classes and teach those")
+        print_to_stderr(
+            f"{folder}: links to {len(found)} photos; put them into folders of their classes and teach those"
+        )
     if unreadable:
         raise UserError(f"{len(unreadable)} of {len(files)} photos could not be read")
 

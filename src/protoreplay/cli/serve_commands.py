@@ -58,6 +58,6 @@ def serve_model(
     token = listening.checked_token(host, token)
     with listening.listening_socket(host, port) as socket:
         print(f"{path}: {listening.page_address(host, socket, token)}  (Ctrl-C stops)", flush=True)
-        application = app.create_app(ServedModel(path, classifier.encoder, classifier.model), host, token)
+        application = app.create_app(ServedModel(path, classifier.encoder, classifier.state), host, token)
         config = uvicorn.Config(application, log_level="warning", server_header=False, proxy_headers=False)
         uvicorn.Server(config).run(sockets=[socket])

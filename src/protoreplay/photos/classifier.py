@@ -4,11 +4,14 @@ import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
+import numpy as np
+
 from protoreplay.encoders.pretrained import DEFAULT_ENCODER, FrozenEncoder, open_encoder
 from protoreplay.photos import model_file
 from protoreplay.photos.answers import Answer, stream_answers
 from protoreplay.photos.embedding import EmbeddedPhoto, EmbeddingTimings, Photo, embed_photos
 from protoreplay.photos.feature_cache import FeatureCache, discard_features
+from protoreplay.photos.forget_photo import ForgottenPhoto, forget_photo
 from protoreplay.photos.photo_model import PhotoModel
 from protoreplay.photos.teaching import PreparedPhotos, TeachingReport, learn_prepared, prepare_photos
 from protoreplay.photos.undo import UndoableModel
@@ -40,9 +43,9 @@ class Classifier:
     @classmethod
     def load(cls, path: str | Path, encoder: str | None = None, cache: bool = True) -> "Classifier":
         """The classifier of a file; `encoder` where it is an ONNX file that has moved."""
-        model = model_file.read_model(Path(path))
-        classifier = cls(encoder or model.encoder, cache=cache)
-        classifier.replace(model)
+        state = model_file.read_state(Path(path))
+        classifier = cls(encoder or state.model.encoder, cache=cache)
+        classifier.replace(state)
         return classifier
 
     @property
@@ -51,17 +54,31 @@ class Classifier:
         return self._state.model
 
     @property
+    def state(self) -> UndoableModel:
+        """The model with the steps that can be undone and redone."""
+        return self._state
+
+    @property
     def undoable(self) -> int:
         """How many changes can be undone."""
         return len(self._state.past)
 
-    def save(self, path: str | Path) -> None:
-        """Write the file, whole or not at all."""
-        model_file.write_model(self.model, Path(path))
+    @property
+    def redoable(self) -> int:
+        """How many undone changes can be done again."""
+        return len(self._state.future)
 
-    def replace(self, model: PhotoModel) -> None:
-        """Take another model, as read from a file; it must be of the same encoder, which may have moved."""
-        self._state = self._state.corrected_to(model.on_encoder(self.encoder))
+    def save(self, path: str | Path) -> None:
+        """Write the file, whole or not at all, with the steps that can be undone."""
+        model_file.write_model(self._state, Path(path))
+
+    def replace(self, model: PhotoModel | UndoableModel) -> None:
+        """Take another model, as read from a file; it must be of the same encoder, which may have moved.
+
+        With its own past, if it has one; otherwise the past stays as it is.
+        """
+        state = model if isinstance(model, UndoableModel) else self._state.corrected_to(model)
+        self._state = state.on_encoder(self.encoder)
 
     def configure(self, unknown: float | None = None, keep: int | None = None) -> None:
         """Change what was given at the start."""
@@ -107,12 +124,24 @@ class Classifier:
     def forget(self, name: str, undoable: bool = False) -> None:
         """Remove every trace of a class: from the model, from what can be undone, and from the cache of features.
 
-        With `undoable`, this process still holds it in memory, so that `undo` can bring it back.
+        With `undoable`, this process still holds it in memory, so that `undo` can bring it back; what is saved then has
+        no steps.
         """
         keys = self.model.find_class(name).seen
         state = self._state.changed_to(self.model.forget(name))
-        self._state = state if undoable else state.without_past()
+        self._state = state.kept_private() if undoable else state.without_past()
         discard_features(keys)
+
+    def forget_photo(self, photo: Path | bytes, name: str | None = None) -> ForgottenPhoto:
+        """Remove every trace of one photo, of the class `name` or whichever was taught it; nothing of it can be undone.
+
+        The model answers as if the photo had never been taught. Of a class of more than 30 photos that is so only for
+        those that are kept singly, and nearly so; of any other a `UserError` says that it cannot be taken out.
+        """
+        model, forgotten = forget_photo(self.model, photo, name)
+        self._state = self._state.changed_to(model).without_past()
+        discard_features(np.array([forgotten.key], np.uint64))
+        return forgotten
 
     def rename(self, old: str, new: str) -> None:
         """Give a class another name."""
@@ -127,5 +156,9 @@ class Classifier:
         self._state = self._state.changed_to(self.model.merge(other.model if isinstance(other, Classifier) else other))
 
     def undo(self) -> None:
-        """Go back to the model before the last change in this process."""
+        """Go back to the model before the last change."""
         self._state = self._state.undone()
+
+    def redo(self) -> None:
+        """Do the change again that was undone last."""
+        self._state = self._state.redone()

@@ -26,9 +26,10 @@ from protoreplay.core.errors import UserError
 from protoreplay.data import pictures
 from protoreplay.encoders.pretrained import Features, FrozenEncoder
 from protoreplay.photos.feature_cache import FeatureCache
+from protoreplay.photos.zipped_photos import ZippedPhoto
 
-Photo = Path | bytes | npt.NDArray[np.uint8]
-"""A file, the bytes of one, or pixels, H x W x 3."""
+Photo = Path | ZippedPhoto | bytes | npt.NDArray[np.uint8]
+"""A file, one in a zip file, the bytes of one, or pixels, H x W x 3."""
 
 BATCH_PIXELS = 2**18
 """In one call of the network: more is no faster, because its activations no longer fit a core's own memory."""
@@ -141,7 +142,7 @@ def _chunk(
     pixels: dict[int, npt.NDArray[np.uint8]] = {}
     digests: dict[int, bytes] = {}
     for number, photo in photos:
-        name = str(photo) if isinstance(photo, Path) else f"photo {number + 1}"
+        name = str(photo) if isinstance(photo, Path | ZippedPhoto) else f"photo {number + 1}"
         try:
             content = _content(photo)
             digest = hashlib.sha256(content).digest() if hashed else b""
@@ -153,7 +154,7 @@ def _chunk(
                 if features is None:
                     pixels[len(results)], digests[len(results)] = square, digest
                     look = pictures.perceptual_hash(square) if hashed else 0
-            key = int.from_bytes(digest[:8], "big")
+            key = _key(digest)
             results.append(EmbeddedPhoto(name, key, features, look, thumbnail=small))
         except UserError as error:
             results.append(EmbeddedPhoto(name, error=str(error)))
@@ -168,9 +169,23 @@ def _chunk(
     return results
 
 
+def photo_key(photo: Photo) -> int:
+    """The key of a photo, by which a model knows it; a `UserError` for a file that cannot be read."""
+    try:
+        return _key(hashlib.sha256(_content(photo)).digest())
+    except UserError as error:
+        raise UserError(f"{photo if isinstance(photo, Path) else 'the photo'}: {error}") from None
+
+
+def _key(digest: bytes) -> int:
+    return int.from_bytes(digest[:8], "big")
+
+
 def _content(photo: Photo) -> bytes:
     if isinstance(photo, bytes):
         return photo
+    if isinstance(photo, ZippedPhoto):
+        return photo.read_bytes()
     if isinstance(photo, np.ndarray):
         if photo.dtype != np.uint8 or photo.ndim != 3 or photo.shape[2] != 3 or 0 in photo.shape:
             raise UserError(f"pixels must be uint8, H x W x 3, not {photo.dtype} {photo.shape}")

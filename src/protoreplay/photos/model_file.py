@@ -8,6 +8,7 @@ import contextlib
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,10 @@ import safetensors.numpy
 from protoreplay.core.errors import UserError
 from protoreplay.core.files import write_whole
 from protoreplay.core.locks import held_lock
+from protoreplay.photos import saved_steps
 from protoreplay.photos.photo_class import PhotoClass
 from protoreplay.photos.photo_model import PhotoModel
+from protoreplay.photos.undo import UndoableModel
 from protoreplay.prototypes.calibration import HeadCalibration
 from protoreplay.prototypes.covariance import SharedCovariance
 from protoreplay.prototypes.sums import ClassSums, GaussianSum
@@ -33,18 +36,27 @@ OLDEST = 2
 SHARED_FROM = 2
 """Kept features for each dimension from which the shared covariance is written, too: so a model stays small."""
 
+STEPS = "steps/"
+"""How the names of arrays begin that are of steps which can be undone, and not of the model."""
+
 Arrays = dict[str, npt.NDArray[Any]]
 
 
-def write_model(model: PhotoModel, path: Path) -> None:
-    """Replace the file by this model, whole or not at all."""
+def write_model(model: PhotoModel | UndoableModel, path: Path) -> None:
+    """Replace the file by this model, whole or not at all; of an undoable one, with the steps that can be undone."""
     write_whole(path, model_to_bytes(model))
 
 
-def model_to_bytes(model: PhotoModel) -> bytes:
+def model_to_bytes(model: PhotoModel | UndoableModel) -> bytes:
     """The file's bytes; the same model gives the same."""
-    model = model.calibrated()
+    state = model if isinstance(model, UndoableModel) else UndoableModel(model)
+    steps, pool = saved_steps.steps_to_save(state)
+    model = state.model.calibrated()
     arrays = _arrays(model)
+    if steps["past"] or steps["future"]:
+        width = next((own.sums.rows.shape[1] for own in pool.values()), model.width)
+        pooled = replace(model, classes=pool, width=width, known_covariance=None)
+        arrays |= {STEPS + name: array for name, array in _arrays(pooled).items()}
     about = {
         "format": FORMAT,
         "encoder": {"name": model.encoder, "fingerprint": model.fingerprint, "width": model.width},
@@ -53,6 +65,8 @@ def model_to_bytes(model: PhotoModel) -> bytes:
         "classes": {name: model.classes[name].count for name in sorted(model.classes)},
         "calibration": model.calibration and model.calibration._asdict(),
         "history": model.history,
+        "steps": steps,
+        "pool": {number: own.count for number, own in pool.items()},
         "sha256": {key: _digest(array) for key, array in sorted(arrays.items())},
     }
     text = json.dumps(about, ensure_ascii=False)
@@ -63,17 +77,27 @@ def model_to_bytes(model: PhotoModel) -> bytes:
 
 def read_model(path: Path) -> PhotoModel:
     """The model of a file; a `UserError` of one line for what is not there, not ours, damaged, or too new."""
+    return read_state(path).model
+
+
+def read_state(path: Path) -> UndoableModel:
+    """The same with the steps that can be undone and redone."""
     try:
         content = path.read_bytes()
     except FileNotFoundError:
         raise UserError(f"{path} does not exist: `protoreplay learn {path} FOLDER` makes it") from None
     except IsADirectoryError:
         raise UserError(f"{path} is a folder: give the model's file") from None
-    return model_from_bytes(content, str(path))
+    return state_from_bytes(content, str(path))
 
 
 def model_from_bytes(content: bytes, name: str) -> PhotoModel:
     """The model of a file's bytes; `name` is for messages."""
+    return state_from_bytes(content, name).model
+
+
+def state_from_bytes(content: bytes, name: str) -> UndoableModel:
+    """The same with the steps that can be undone and redone."""
     try:
         arrays = safetensors.numpy.load(content)
         length = int.from_bytes(content[:8], "little")
@@ -94,7 +118,12 @@ def model_from_bytes(content: bytes, name: str) -> PhotoModel:
         for key in sorted({*arrays, *about["sha256"]}):
             if key not in arrays or _digest(arrays[key]) != about["sha256"].get(key):
                 raise ValueError(key)
-        return _model(about, arrays)
+        own = {key: array for key, array in arrays.items() if not key.startswith(STEPS)}
+        model = _model(about, own)
+        if len(own) == len(arrays):
+            return UndoableModel(model)
+        pooled = {key.removeprefix(STEPS): array for key, array in arrays.items() if key.startswith(STEPS)}
+        return saved_steps.saved_state(model, about["steps"], _classes(about["pool"], pooled, pooled["rows"].shape[1]))
     except (KeyError, TypeError, ValueError, IndexError) as error:
         raise UserError(f"{name} is damaged ({error}): use a copy of it") from None
 
@@ -146,9 +175,8 @@ def _ends(lengths: list[int]) -> npt.NDArray[np.int64]:
     return np.cumsum(np.array(lengths, np.int64), dtype=np.int64)
 
 
-def _model(about: Mapping[str, Any], arrays: Arrays) -> PhotoModel:
-    counts: dict[str, int] = about["classes"]
-    width = about["encoder"]["width"]
+def _classes(counts: Mapping[str, int], arrays: Arrays, width: int) -> dict[str, PhotoClass]:
+    """By name; `counts` has the number of photos of each."""
     seen = np.split(arrays["seen"], _ends(list(counts.values()))[:-1])
     pictures = np.split(arrays["thumbnails"], arrays["thumbnail_ends"][:-1])
     owned = np.split(np.arange(len(arrays["thumbnail_keys"])), arrays["thumbnail_owner_ends"][:-1])
@@ -157,6 +185,12 @@ def _model(about: Mapping[str, Any], arrays: Arrays) -> PhotoModel:
     for (name, sums), keys, own in zip(_class_sums(counts, arrays, width), seen, owned, strict=bool(counts)):
         thumbnails = {int(arrays["thumbnail_keys"][i]): pictures[i].tobytes() for i in own}
         classes[name] = PhotoClass(sums, keys, thumbnails)
+    return classes
+
+
+def _model(about: Mapping[str, Any], arrays: Arrays) -> PhotoModel:
+    width = about["encoder"]["width"]
+    classes = _classes(about["classes"], arrays, width)
     calibration = about.get("calibration")
     return PhotoModel(
         about["encoder"]["name"],

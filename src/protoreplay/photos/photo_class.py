@@ -39,6 +39,11 @@ class PhotoClass:
         seen = np.sort(np.concatenate([self.seen, other.seen]))
         return PhotoClass(self.sums + other.sums, seen, {**self.thumbnails, **other.thumbnails})
 
+    def without(self, key: int) -> "PhotoClass":
+        """Without the photo of this key, which must be kept singly and not be the only one."""
+        thumbnails = {other: picture for other, picture in self.thumbnails.items() if other != key}
+        return PhotoClass(self.sums.without(key), self.seen[self.seen != np.uint64(key)], thumbnails)
+
     @property
     def count(self) -> int:
         """How many photos were learned."""

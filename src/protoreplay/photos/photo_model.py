@@ -114,6 +114,14 @@ class PhotoModel:
                 events.append({**event, "classes": classes})
         return replace(rest, history=tuple(events))._noting("forget", {})
 
+    def without_photo(self, name: str, key: int) -> "PhotoModel":
+        """Without one photo of a class, of those that are kept singly; without the class if it was the only one."""
+        own = self.find_class(name)
+        if own.count == 1:
+            return self.forget(name)
+        rest = self._without(name)
+        return replace(rest, classes={**rest.classes, name: own.without(key)})._noting("forget photo", {name: 1})
+
     def rename(self, old: str, new: str) -> "PhotoModel":
         """With another name for a class, also in the history."""
         own, rest, new = self.find_class(old), self._without(old), checked_class_name(new)

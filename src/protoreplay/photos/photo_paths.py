@@ -1,16 +1,24 @@
 """Which photos are meant: folders of classes to learn, files and folders to ask about."""
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from protoreplay.core.errors import UserError
 from protoreplay.core.files import visible_entries
+from protoreplay.photos import label_table, zipped_photos
 from protoreplay.photos.xmp import is_sidecar
 
 
-def photos_by_class(folder: Path, name: str | None = None) -> dict[str, list[Path]]:
-    """Photos by class: of the sub-folders, or, with a `name`, of the folder itself. Hidden files are passed over."""
+def photos_by_class(
+    folder: Path, name: str | None = None
+) -> dict[str, list[Path]] | dict[str, list[zipped_photos.ZippedPhoto]]:
+    """Photos by class: of the sub-folders, or, with a `name`, of the folder itself. Hidden files are passed over.
+
+    A zip file is as good as a folder.
+    """
+    if zipped_photos.is_zip(folder):
+        return zipped_photos.zipped_by_class(folder, name)
     if not folder.is_dir():
         raise UserError(f"{folder} is not a folder: give one with a sub-folder of photos per class")
     if name is not None:
@@ -24,11 +32,36 @@ def photos_by_class(folder: Path, name: str | None = None) -> dict[str, list[Pat
     return {entry.name: _filled(entry) for entry in folders}
 
 
-def walk_photos(paths: Iterable[Path]) -> Iterator[Path]:
-    """Files as they are given; of folders, all files in them and below, in the order of names."""
+def photos_to_learn(
+    folder: Path | None, labels: Path | None = None, name: str | None = None
+) -> Mapping[str, Sequence[Path | zipped_photos.ZippedPhoto]]:
+    """Photos by class: of a folder or zip file, or of a table of paths and classes."""
+    if labels is None:
+        if folder is None:
+            raise UserError("give a folder with a sub-folder of photos per class, or --labels FILE.csv")
+        return photos_by_class(folder, name)
+    if name is not None:
+        raise UserError("--labels has the classes: leave out --class")
+    return label_table.photos_by_label(labels, folder)
+
+
+def only_files(photos: Iterable[Path | zipped_photos.ZippedPhoto]) -> list[Path]:
+    """All of them; a `UserError` for one in a zip file, which other processes would not find."""
+    files: list[Path] = []
+    for photo in photos:
+        if not isinstance(photo, Path):
+            raise UserError(f"{photo.archive} is a zip file, and this needs photos in folders: unpack it first")
+        files.append(photo)
+    return files
+
+
+def walk_photos(paths: Iterable[Path]) -> Iterator[Path | zipped_photos.ZippedPhoto]:
+    """Files as they are given; of folders, all files in them and below, in the order of names; so of zip files."""
     for path in paths:
         if path.is_dir():
             yield from walk_photos(entry for entry in visible_entries(path) if not is_sidecar(entry))
+        elif zipped_photos.is_zip(path):
+            yield from zipped_photos.zipped_photos(path)
         else:
             yield path
 

@@ -4,9 +4,9 @@ import json
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from protoreplay.photos.answers import Answer
+from protoreplay.photos.embedding import Photo
 
 
 @dataclass
@@ -80,9 +80,9 @@ class AnswerScore:
 
 
 def score_answers(
-    predict: Callable[[Iterable[Path]], Iterable[Answer]],
+    predict: Callable[[Iterable[Photo]], Iterable[Answer]],
     known: Collection[str],
-    photos: Mapping[str, Sequence[Path]],
+    photos: Mapping[str, Sequence[Photo]],
     tell: Callable[[int], None] = lambda done: None,
     warn: Callable[[str], None] = lambda line: None,
 ) -> AnswerScore:

@@ -11,7 +11,7 @@ from typing import Literal
 from protoreplay.core.errors import UserError
 from protoreplay.photos import xmp
 from protoreplay.photos.answers import Answer
-from protoreplay.photos.photo_paths import walk_photos
+from protoreplay.photos.photo_paths import only_files, walk_photos
 from protoreplay.photos.sort_log import FileStep, SortLog, file_digest, open_sort_log
 
 SortAction = Literal["copy", "move", "link"]
@@ -48,7 +48,7 @@ class SortedPhoto:
 def photos_to_sort(paths: Iterable[Path], folder: Path) -> list[Path]:
     """Photos in and below `paths`, each once; not what is sorted already, and no sidecars."""
     done = folder.resolve()
-    return [photo for photo in xmp.without_sidecars(walk_photos(paths)) if done not in photo.resolve().parents]
+    return [photo for photo in xmp.without_sidecars(only_files(walk_photos(paths))) if done not in photo.resolve().parents]
 
 
 def sort_photos(
@@ -131,9 +131,7 @@ def class_folders(classes: Iterable[str]) -> dict[str, str]:
 class _SortPlan:
     """Steps for some photos; places that earlier ones take are not given again."""
 
-    def __init__(
-        self, log: SortLog, names: dict[str, str], action: SortAction, unsure: float, write_xmp: bool
-    ) -> None:
+    def __init__(self, log: SortLog, names: dict[str, str], action: SortAction, unsure: float, write_xmp: bool) -> None:
         self.log, self.names, self.action, self.unsure, self.write_xmp = log, names, action, unsure, write_xmp
         self.groups: list[list[FileStep]] = []
         self._before = log.finished

@@ -173,6 +173,11 @@ class ClassSums:
             self.others.plus_gaussian(other.others, self.rows.shape[1]),  # `reduced` drops directions, not this
         )
 
+    def without(self, key: int) -> "ClassSums":
+        """Without the feature of this key, which must be kept singly."""
+        stay = self.keys != np.uint64(key)
+        return ClassSums(self.keys[stay], self.looks[stay], self.weights[stay], self.rows[stay], self.others)
+
     def reduced(self, singles: int = SINGLES, rank: int = RANK) -> "ClassSums":
         """With at most `singles` features, those of the lowest keys, and `rank` directions of all the others."""
         if not self.others.weight and len(self.keys) <= singles + rank:

@@ -45,15 +45,15 @@ class ServedModel:
     Args:
         path: the model's file; it is written at the first change.
         encoder: of the model.
-        model: what the file holds, or a new one.
+        model: what the file holds, with the steps that can be undone or without, or a new one.
         say: told when another process holds the file.
     """
 
     def __init__(
-        self, path: Path, encoder: FrozenEncoder, model: PhotoModel, say: Callable[[str], None] = print
+        self, path: Path, encoder: FrozenEncoder, model: PhotoModel | UndoableModel, say: Callable[[str], None] = print
     ) -> None:
         self.path, self.encoder = path, encoder
-        self.current = ModelRevision(0, UndoableModel(model))
+        self.current = ModelRevision(0, model if isinstance(model, UndoableModel) else UndoableModel(model))
         self._say = say
         self._writer = threading.Lock()
         self._written = _stamp(path)
@@ -75,7 +75,7 @@ class ServedModel:
         """Remove a class, also from the cache of features; this process holds it in memory, so it can be undone."""
 
         def step(state: UndoableModel) -> tuple[UndoableModel, Keys]:
-            return state.changed_to(state.model.forget(name)), state.model.find_class(name).seen
+            return state.changed_to(state.model.forget(name)).kept_private(), state.model.find_class(name).seen
 
         revision, keys = self._advance(step)
         discard_features(keys)
@@ -85,17 +85,17 @@ class ServedModel:
         with self._writer, model_file.model_lock(self.path, self._say):
             state, result = step(self._on_disk())
             if state.model is not self.current.model:
-                model_file.write_model(state.model, self.path)
+                model_file.write_model(state, self.path)
                 self._written = _stamp(self.path)
                 self.current = ModelRevision(self.current.number + 1, state)
             return self.current, result
 
     def _on_disk(self) -> UndoableModel:
-        """The current state, or what the command line has made of the file in the meantime, which nothing undoes."""
+        """The current state, or what the command line has made of the file in the meantime."""
         found = _stamp(self.path)
         if not found or found == self._written:
             return self.current.state
-        return UndoableModel(model_file.read_model(self.path).on_encoder(self.encoder))
+        return model_file.read_state(self.path).on_encoder(self.encoder)
 
 
 def _stamp(path: Path) -> FileStamp:

@@ -1,0 +1,134 @@
+"""Photos inside zip files, read one by one into memory: nothing is ever extracted to a path.
+
+A zip file is refused as a whole if it has a member whose path leads out of it, a link, an encrypted one, one that
+claims more than a photo can have, or more members than people pack; only `stored` and `deflated` members are read.
+"""
+
+import stat
+import threading
+import zipfile
+import zlib
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath, PureWindowsPath
+
+from protoreplay.core.errors import UserError
+
+LARGEST_MEMBER = 256 * 2**20
+MOST_MEMBERS = 1_000_000
+PASSED_OVER = ("__macosx", "thumbs.db", "desktop.ini")
+"""What systems put beside photos, in lower case; hidden files are passed over, too."""
+
+
+class ZippedFile:
+    """An open zip file, for many threads.
+
+    Args:
+        path: of the file.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._lock = threading.Lock()
+        try:
+            self._archive = zipfile.ZipFile(path)
+        except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError) as error:
+            raise UserError(f"{path} is no zip file, or only a part of one ({error})") from None
+
+    def photos(self) -> "list[ZippedPhoto]":
+        """All files in it but what systems put there, in the order of their names; a `UserError` for a harmful one."""
+        members = self._archive.infolist()
+        if len(members) > MOST_MEMBERS:
+            raise UserError(f"{self.path} is refused: more than {MOST_MEMBERS:,} files")
+        safe = [(self._checked(member), member.filename) for member in members if not member.is_dir()]
+        return [
+            ZippedPhoto(self.path, name, member, self)
+            for name, member in sorted(safe, key=lambda one: str(one[0]))
+            if not any(part.startswith(".") or part.lower() in PASSED_OVER for part in name.parts)
+        ]
+
+    def read(self, member: str) -> bytes:
+        """The bytes of a member; a `UserError` if they are damaged or more than was said."""
+        try:
+            with self._lock, self._archive.open(member) as file:
+                content = file.read(LARGEST_MEMBER + 1)
+        except (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError, RuntimeError) as error:
+            raise UserError(f"unreadable ({' '.join(str(error).split())})") from None
+        if len(content) > LARGEST_MEMBER:
+            raise UserError(f"refused: more than {LARGEST_MEMBER // 2**20} MB")
+        return content
+
+    def _checked(self, member: zipfile.ZipInfo) -> PurePosixPath:
+        """Its name; a `UserError` for what no archive of photos holds."""
+        place = PureWindowsPath(member.filename)  # knows both kinds of slashes, and drives
+        refused = f"{self.path} is refused: its member {member.filename!r}"
+        if place.anchor or ".." in place.parts or not place.parts:
+            raise UserError(f"{refused} leads out of it")
+        if stat.S_IFMT(member.external_attr >> 16) not in (0, stat.S_IFREG):
+            raise UserError(f"{refused} is a link or a device, not a file")
+        if member.flag_bits & 1:
+            raise UserError(f"{self.path} is encrypted: unpack it and give the folder")
+        if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+            raise UserError(f"{refused} is packed in an unusual way: unpack it and give the folder")
+        if member.file_size > LARGEST_MEMBER:
+            raise UserError(f"{refused} claims more than {LARGEST_MEMBER // 2**20} MB")
+        return PurePosixPath(place.as_posix())
+
+
+@dataclass(frozen=True)
+class ZippedPhoto:
+    """A photo in a zip file.
+
+    Attributes:
+        archive: the zip file.
+        name: the photo's path inside it.
+        member: the same as the zip file writes it.
+        file: what reads it.
+    """
+
+    archive: Path
+    name: PurePosixPath
+    member: str
+    file: ZippedFile = field(repr=False, compare=False)
+
+    def __str__(self) -> str:
+        return f"{self.archive}/{self.name}"
+
+    def read_bytes(self) -> bytes:
+        """Its content; a `UserError` if it is damaged."""
+        return self.file.read(self.member)
+
+
+def is_zip(path: Path) -> bool:
+    """Whether a path is that of a zip file, by its name."""
+    return path.suffix.lower() == ".zip" and path.is_file()
+
+
+def zipped_photos(path: Path) -> list[ZippedPhoto]:
+    """All photos of a zip file."""
+    found = ZippedFile(path).photos()
+    if not found:
+        raise UserError(f"{path} has no photos")
+    return found
+
+
+def zipped_by_class(path: Path, name: str | None = None) -> dict[str, list[ZippedPhoto]]:
+    """Photos by class: of the folders in a zip file, or, with a `name`, all of them.
+
+    One folder around everything, as many programs pack it, is no class.
+    """
+    photos = zipped_photos(path)
+    if name is not None:
+        return {name: photos}
+    depth = 0
+    if len({photo.name.parts[0] for photo in photos}) == 1 and all(len(photo.name.parts) > 2 for photo in photos):
+        depth = 1
+    found: dict[str, list[ZippedPhoto]] = {}
+    for photo in photos:
+        if len(photo.name.parts) > depth + 1:
+            found.setdefault(photo.name.parts[depth], []).append(photo)
+    if not found:
+        raise UserError(
+            f"{path} has no folders: put the photos of each class into one of its own, "
+            "or give the name of the only class with --class"
+        )
+    return found
