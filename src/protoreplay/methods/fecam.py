@@ -12,7 +12,7 @@ these are fewer than dimensions, no D x D matrix is ever made.
 """
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import torch
 from pydantic import Field
@@ -33,6 +33,8 @@ class FeCAMConfig(TrunkFeatureSettings):
     power: float = Field(0.5, gt=0, le=1)
     """Features are raised to this power, each with its sign (Goswami et al. 2023: 0.5; with features that may be
     negative they use none, which is 1)."""
+    covariance: Literal["class", "common"] = "class"
+    """A covariance for each class, or the mean of all of them for all (both of Goswami et al. 2023)."""
     shrink_diagonal: float = Field(1.0, gt=0)
     """a1, mean variances that are added to every variance (Goswami et al. 2023: 1)."""
     shrink_rest: float = Field(1.0, ge=0)
@@ -40,12 +42,13 @@ class FeCAMConfig(TrunkFeatureSettings):
 
 
 class FeCAM(FixedFeatureMethod[FeCAMConfig]):
-    """A mean and a covariance for every class of every task."""
+    """A mean and a covariance for every class of every task, or one covariance for all."""
 
     Config = FeCAMConfig
     summary = "FeCAM: Mahalanobis distance with a covariance of each class, on frozen features"
     search: ClassVar[Mapping[str, tuple[Any, ...]]] = {
         "power": (0.5, 1.0),
+        "covariance": ("class", "common"),
         "shrink_diagonal": (0.1, 1.0, 10.0, 100.0),
         "shrink_rest": (0.0, 1.0),
     }
@@ -64,29 +67,48 @@ class FeCAM(FixedFeatureMethod[FeCAMConfig]):
         """Add the mean of each class's features, and the covariance of what the transform makes of them."""
         own = self.by_class(task, self.embed(task.images))
         self.prototypes = self.prototypes.plus(torch.stack([rows.mean(0) for rows in own]), task.classes)
-        self.covariances = [*self.covariances, *(covariance_factor(self.transformed(rows)) for rows in own)]
+        for rows in (deviations(self.transformed(rows)) for rows in own):
+            if self.config.covariance == "common" and self.covariances:
+                self.covariances = [self.covariances[0].plus(rows)]
+            else:
+                self.covariances = [*self.covariances, TriangularFactor.of(rows)]
 
     def _classifier(self) -> BatchClassifier:
         """Softmax of the negative squared distances."""
         classes = torch.tensor(self.classes, device=self.device)
         means = functional.normalize(self.transformed(self.prototypes.mean))
-        inverses = [self._inverse(factor.dense(self.width)) for factor in self.covariances]
-        scale, rows, weight = (torch.stack([one.scale for one in inverses]), *_together(inverses))
         centre = means.mean(0)
-        apart = means - centre
-        owner = torch.arange(len(inverses), device=self.device).repeat_interleave(
-            torch.tensor([len(one.rows) for one in inverses], device=self.device)
-        )
-        at_mean, lengths = (rows * apart[owner]).sum(1), (scale * apart.square()).sum(1)
+        common = self.config.covariance == "common"
+        squared_distances = self._common(means - centre) if common else self._by_class(means - centre)
 
         def read(features: Tensor) -> Tensor:
             x = functional.normalize(self.transformed(features)) - centre
-            squared = x.square() @ scale.T - 2 * x @ (scale * apart).T + lengths
-            along = ((x @ rows.T - at_mean) ** 2) * weight
-            squared = squared.index_add(1, owner, along, alpha=-1)
-            return class_probabilities((-squared).softmax(1), self.prototypes.classes, classes).float()
+            nearest = (-squared_distances(x)).softmax(1)
+            return class_probabilities(nearest, self.prototypes.classes, classes).float()
 
         return read
+
+    def _common(self, means: Tensor) -> BatchClassifier:
+        """Squared distances, N x K, from means, K x D, less what those of an image have in common."""
+        scale, rows, weight = self._inverse(self.covariances[0].dense(self.width) / len(means) ** 0.5)
+        directions = means * scale - (means @ rows.T * weight) @ rows
+        offsets = (means * directions).sum(1)
+        return lambda x: offsets - 2 * x @ directions.T
+
+    def _by_class(self, means: Tensor) -> BatchClassifier:
+        """Squared distances, N x K, from means, K x D: the rows of all classes in one product."""
+        inverses = [self._inverse(factor.dense(self.width)) for factor in self.covariances]
+        scale, rows, weight = (torch.stack([one.scale for one in inverses]), *_together(inverses))
+        counts = torch.tensor([len(one.rows) for one in inverses], device=self.device)
+        owner = torch.arange(len(inverses), device=self.device).repeat_interleave(counts)
+        at_mean, lengths = (rows * means[owner]).sum(1), (scale * means.square()).sum(1)
+
+        def squared(x: Tensor) -> Tensor:
+            along = (x @ rows.T - at_mean).square() * weight
+            whole = x.square() @ scale.T - 2 * x @ (scale * means).T + lengths
+            return whole.index_add(1, owner, along, alpha=-1)
+
+        return squared
 
     def _inverse(self, factor: Tensor) -> "CorrelationInverse":
         return correlation_inverse(factor, self.config.shrink_diagonal, self.config.shrink_rest)
@@ -110,11 +132,9 @@ def _together(inverses: list[CorrelationInverse]) -> tuple[Tensor, Tensor]:
     return torch.cat([one.rows for one in inverses]), torch.cat([one.weight for one in inverses])
 
 
-def covariance_factor(rows: Tensor) -> TriangularFactor:
-    """Of the covariance of rows, N x D; of one row it is zero."""
-    if len(rows) == 1:
-        return TriangularFactor.none(rows.device)
-    return TriangularFactor.of((rows - rows.mean(0)) / (len(rows) - 1) ** 0.5)
+def deviations(rows: Tensor) -> Tensor:
+    """Rows, N x D, around their mean, scaled so that the sum of their products is their covariance."""
+    return (rows - rows.mean(0)) / max(len(rows) - 1, 1) ** 0.5
 
 
 def correlation_inverse(factor: Tensor, diagonal: float, rest: float) -> CorrelationInverse:
@@ -139,5 +159,5 @@ def correlation_inverse(factor: Tensor, diagonal: float, rest: float) -> Correla
     signs = factor.new_ones(len(rows))
     signs[-1] = -1 if constant < 0 else 1
     values, vectors = torch.linalg.eigh(rows @ rows.T + base * signs.diag())
-    deviations = (variances + base + constant).sqrt()
-    return CorrelationInverse(deviations.square() / base, (vectors.T @ rows) * deviations, 1 / (base * values))
+    shrunk = variances + base + constant
+    return CorrelationInverse(shrunk / base, (vectors.T @ rows) * shrunk.sqrt(), 1 / (base * values))
