@@ -192,6 +192,7 @@ def resolve_grid(
     vary: Mapping[str, Sequence[Any]] | None = None,
     device: str = "cpu",
     keep: bool = False,
+    other_source: OtherSource = "refuse",
 ) -> list[RunSpec]:
     """The runs of several methods and seeds, seeds outermost; with `vary`, for every combination of its values.
 
@@ -214,7 +215,8 @@ def resolve_grid(
     for values in itertools.product(*vary.values()):
         settings = {**overrides, **dict(zip(vary, values, strict=True))}
         for spec in _variants(chosen, method_names, settings, evaluation):
-            variants.setdefault(spec.variant, replace(spec, device=device, keep=keep and spec.method in keeping))
+            kept = keep and spec.method in keeping
+            variants.setdefault(spec.variant, replace(spec, device=device, keep=kept, other_source=other_source))
     return [replace(spec, seed=seed) for seed in dict.fromkeys(seeds) for spec in variants.values()]
 
 
