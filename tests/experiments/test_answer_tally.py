@@ -6,7 +6,7 @@ from protoreplay.experiments.run import EmbeddedTestSets, evaluate, execute
 from protoreplay.experiments.run_folder import RunFolder
 from protoreplay.experiments.spec import resolve
 from protoreplay.methods.registry import METHODS, make_method
-from protoreplay.metrics import confusion as answers
+from protoreplay.metrics import answer_metrics as answers
 from protoreplay.streams.protocols import make_stream
 
 

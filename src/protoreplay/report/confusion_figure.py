@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from protoreplay.analysis.results import Group
-from protoreplay.metrics.confusion import confusion_matrix
+from protoreplay.metrics.answer_metrics import confusion_matrix
 from protoreplay.report import layout
 from protoreplay.report.figures import SHADES, Drawing
 

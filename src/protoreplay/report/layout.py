@@ -4,7 +4,6 @@ import textwrap
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -64,9 +63,8 @@ def resize_figure(figure: Figure, width: float) -> None:
         line.set_linewidth(line.get_linewidth() * scale)
         line.set_markersize(line.get_markersize() * scale)
     for axes in figure.axes:
-        for axis in (axes.xaxis, axes.yaxis):
-            size, pad = axis.get_tick_params().get("labelsize", mpl.rcParams["font.size"]), 3.5 * scale
-            axis.set_tick_params(labelsize=size * scale if isinstance(size, float | int) else size, pad=pad)
+        # Numbers at ticks that are made when it is drawn have the size of the style, not that of those there are.
+        axes.tick_params(labelsize=STYLE["font.size"] * scale, pad=3.5 * scale, length=3.5 * scale)
     figure.set_size_inches(width, height * scale)
 
 

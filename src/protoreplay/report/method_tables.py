@@ -7,7 +7,7 @@ from typing import Any
 
 from protoreplay.analysis.results import METRICS, RECORDED, Group, groups_labelled
 from protoreplay.core.errors import UserError, unknown_name
-from protoreplay.metrics.confusion import accuracy_by_class, mean_by_class
+from protoreplay.metrics.answer_metrics import accuracy_by_class, mean_by_class
 from protoreplay.metrics.intervals import SeedSummary, compare_seeds, holm_correction
 from protoreplay.report.formats import ABSENT, BEST_LEGEND, MARK, Cell, Table
 
