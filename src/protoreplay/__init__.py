@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from protoreplay.cli.session import bench as bench
     from protoreplay.core.errors import UserError as UserError
     from protoreplay.experiments.run import evaluate as evaluate
+    from protoreplay.experiments.run import one_thread as one_thread
     from protoreplay.methods.registry import make_method as make_method
     from protoreplay.metrics.accuracy import accuracies as accuracies
     from protoreplay.photos.classifier import Classifier as Classifier
@@ -27,6 +28,7 @@ _HOMES = {
     "evaluate": "experiments.run",
     "make_method": "methods.registry",
     "make_stream": "streams.protocols",
+    "one_thread": "experiments.run",
 }
 
 __all__ = [
@@ -40,6 +42,7 @@ __all__ = [
     "evaluate",
     "make_method",
     "make_stream",
+    "one_thread",
 ]
 
 
