@@ -6,34 +6,43 @@ from typing import TYPE_CHECKING, Any
 from protoreplay._version import __version__
 
 if TYPE_CHECKING:
+    from protoreplay.cli.session import bench as bench
     from protoreplay.core.errors import UserError as UserError
     from protoreplay.experiments.run import evaluate as evaluate
+    from protoreplay.experiments.run import one_thread as one_thread
     from protoreplay.methods.registry import make_method as make_method
     from protoreplay.metrics.accuracy import accuracies as accuracies
     from protoreplay.photos.classifier import Classifier as Classifier
     from protoreplay.prototypes.estimator import PrototypeClassifier as PrototypeClassifier
+    from protoreplay.report.result_set import Results as Results
     from protoreplay.streams.protocols import make_stream as make_stream
 
 # Imported when first used: PyTorch takes seconds to load, and much of the command line does not need it.
 _HOMES = {
     "Classifier": "photos.classifier",
     "PrototypeClassifier": "prototypes.estimator",
+    "Results": "report.result_set",
     "UserError": "core.errors",
     "accuracies": "metrics.accuracy",
+    "bench": "cli.session",
     "evaluate": "experiments.run",
     "make_method": "methods.registry",
     "make_stream": "streams.protocols",
+    "one_thread": "experiments.run",
 }
 
 __all__ = [
     "Classifier",
     "PrototypeClassifier",
+    "Results",
     "UserError",
     "__version__",
     "accuracies",
+    "bench",
     "evaluate",
     "make_method",
     "make_stream",
+    "one_thread",
 ]
 
 

@@ -7,6 +7,7 @@ from PIL import Image
 
 from protoreplay.core.errors import UserError
 from protoreplay.data import photo_folder
+from protoreplay.data.images import ImageSet
 from tests.data import fakes
 from tests.data.test_mini_imagenet import bomb
 
@@ -165,3 +166,29 @@ def test_wrong_calls(tmp_path):
         photo_folder.load(tmp_path / "absent", 8)
     with pytest.raises(UserError, match="size=0: at least 1"):
         photo_folder.load(tmp_path, 0)
+
+
+def test_an_official_split_into_train_and_test_is_taken(tmp_path):
+    photos(tmp_path / "train", a=numbered(3), b=numbered(2, 50))
+    photos(tmp_path / "test", a=numbered(1, 100), b=numbered(4, 150))
+    found = photo_folder.load(tmp_path, 8)
+    assert found.train.class_names == found.test.class_names == ("a", "b")
+    assert found.train.images[:, 0, 0, 0].tolist() == [0, 1, 2, 50, 51]
+    assert found.test.labels.tolist() == [0, 1, 1, 1, 1]
+    photos(tmp_path / "test", c=numbered(1))
+    with pytest.raises(UserError, match=r"test/c: a class has to be in both .*train and .*test"):
+        photo_folder.load(tmp_path, 8)
+
+
+def test_image_sets_take_numpy_arrays():
+    colours = np.arange(2 * 3 * 4 * 5, dtype=np.uint8).reshape(2, 4, 5, 3)
+    grey, labels = colours[..., 0], np.array([1, 0], dtype=np.int32)
+    made = ImageSet(colours, labels, ["a", "b"])
+    assert torch.equal(made.images, torch.from_numpy(colours).permute(0, 3, 1, 2))
+    assert (made.labels.dtype, made.labels.tolist(), made.class_names) == (torch.int64, [1, 0], ("a", "b"))
+    assert ImageSet(grey, labels, ("a", "b")).images.shape == (2, 1, 4, 5)
+    assert ImageSet(colours.transpose(0, 3, 1, 2), labels, ("a", "b")).images.shape == (2, 3, 4, 5)
+    with pytest.raises(ValueError, match="images must be uint8, 0 to 255, not float32"):
+        ImageSet(grey.astype(np.float32), labels, ("a", "b"))
+    with pytest.raises(ValueError, match="labels must be integers, not float64"):
+        ImageSet(grey, labels.astype(np.float64), ("a", "b"))

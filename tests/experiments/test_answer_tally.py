@@ -6,7 +6,7 @@ from protoreplay.experiments.run import EmbeddedTestSets, evaluate, execute
 from protoreplay.experiments.run_folder import RunFolder
 from protoreplay.experiments.spec import resolve
 from protoreplay.methods.registry import METHODS, make_method
-from protoreplay.metrics import answers
+from protoreplay.metrics import answer_metrics as answers
 from protoreplay.streams.protocols import make_stream
 
 
@@ -64,7 +64,7 @@ def test_answers_of_any_method_are_counted_and_the_same_after_a_kill(tmp_path, m
     assert all(row.correct == row.n for row in top if row.trained <= 4)  # no more than five classes are known
     classes, matrix = answers.confusion_matrix(confusion)
     assert classes == list(range(7))
-    by_class = answers.class_accuracies(confusion)
+    by_class = answers.accuracy_by_class(confusion)
     assert [by_class[label] for label in classes] == pytest.approx(np.diag(matrix) / matrix.sum(1))
 
 

@@ -64,10 +64,13 @@ def test_a_run_is_the_library_loop_written_down(tmp_path):
     assert folder.counts() == expected
     assert folder.finished()
     assert sorted(entry.name for entry in folder.path.iterdir()) == [
+        "calibration.csv",
         "config.json",
+        "confusion.csv",
         "counts.csv",
         "events.jsonl",
         "shots.json",
+        "top5.csv",
     ]
     lines = (folder.path / "counts.csv").read_text().splitlines()
     assert lines[0] == "trained,tested,n,correct"

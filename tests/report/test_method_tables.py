@@ -6,6 +6,7 @@ import pytest
 
 from protoreplay.analysis.results import METRICS, collect
 from protoreplay.core.errors import UserError
+from protoreplay.experiments.run_folder import RunFolder
 from protoreplay.report import formats, method_tables
 from protoreplay.report.formats import Cell, Table
 from tests.report.fakes import fake_run, many_runs
@@ -182,3 +183,28 @@ def test_latex_has_nothing_that_latex_would_take_amiss():
     assert lines[5] == rf"\textbf{{{escaped}}} & $-$1.0 $\pm$ 2.0$^{{*}}$ \\"
     assert lines[6] == r"c & 3\phantom{$^{*}$} \\"
     assert lines[-1] == r"\footnotesize p $<$ 0.05"
+
+
+def test_metrics_of_few_shot_papers_and_by_class_and_the_second_underlined(tmp_path):
+    for number, label in enumerate(("a", "b", "c")):
+        fake_run(tmp_path / label, label, 0, [90, 80 - 10 * number])
+    groups, _ = collect(tmp_path)
+    table = method_tables.results_table(
+        groups, ["base", "novel", "harmonic", "average_incremental_accuracy", "bwt", "top5"]
+    )
+    assert [cell.text for cell in table.body[0]] == ["a", "1", "80.0", "80.0", "80.0", "85.0", "-10.0", formats.ABSENT]
+    latex = formats.table_as_latex(table)
+    assert r"\textbf{80.0}" in latex
+    assert r"\underline{70.0}" in latex
+    assert "Bold: the best of each column. Underlined: the second." in latex
+    assert table.records[0]["top5"] is None
+    with pytest.raises(UserError, match="no run here counted its answers by class"):
+        method_tables.classes_table(groups)
+    folder = RunFolder(tmp_path / "a")
+    folder.write_answers({"confusion": [(1, 0, 0, 5), (2, 0, 0, 3), (2, 0, 1, 1), (2, 1, 1, 2)]})
+    assert [cell.text for cell in method_tables.classes_table(collect(tmp_path)[0]).body[0]] == [
+        "split-digits",
+        "a",
+        "75.0",
+        "100.0",
+    ]

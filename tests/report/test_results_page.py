@@ -8,6 +8,7 @@ from PIL import Image
 
 from protoreplay.analysis.results import collect
 from protoreplay.analysis.verdicts import any_measured
+from protoreplay.experiments.run_folder import RunFolder
 from protoreplay.report import figures, layout
 from protoreplay.report.results_page import write_figures, write_results_page
 from tests.report.fakes import fake_run, many_runs
@@ -148,3 +149,23 @@ def test_colours_stand_out_from_light_and_dark_pages():
         for page in ("#ffffff", "#16191d"):
             lighter, darker = sorted([luminance(colour), luminance(page)], reverse=True)
             assert (lighter + 0.05) / (darker + 0.05) >= 3
+
+
+def with_answers(path, method):
+    fake_run(path, method, 0, [90, 80])
+    rows = [(2, 0, 0, 90), (2, 0, 1, 10), (2, 1, 0, 30), (2, 1, 1, 70)]
+    RunFolder(path).write_answers({"confusion": rows})
+
+
+def test_confusions_of_any_method_are_on_the_page_and_figures_have_a_width(tmp_path):
+    with_answers(tmp_path / "runs/a", "sgd")
+    fake_run(tmp_path / "runs/b", "older", 0, [90, 70])
+    html, _ = written(tmp_path / "runs", tmp_path / "page.html")
+    assert "What is taken for what" in html
+    assert "sgd takes 30 % of class 1 for 0" in html
+    paths = write_figures(collect(tmp_path / "runs")[0], tmp_path / "figures", width=3.3)
+    assert {path.name for path in paths if "confusion" in path.name} == {
+        f"split-digits-confusion.{ending}" for ending in ("png", "svg", "pdf")
+    }
+    for path in (path for path in paths if path.suffix == ".svg"):
+        assert float(re.search(r'width="([\d.]+)pt"', path.read_text())[1]) == pytest.approx(3.3 * 72, abs=0.1), path

@@ -18,7 +18,7 @@ from protoreplay.experiments.run_config import RunConfig
 from protoreplay.experiments.run_folder import RunFolder, find_run_folders, seconds_of
 from protoreplay.metrics import accuracy
 from protoreplay.metrics.accuracy import Count
-from protoreplay.metrics.answers import expected_calibration_error
+from protoreplay.metrics.answer_metrics import expected_calibration_error
 from protoreplay.metrics.intervals import SeedSummary, student_interval, summarise
 
 T = TypeVar("T")

@@ -1,5 +1,6 @@
 """Options that several commands have, and how their texts are read; heavy parts are imported when needed."""
 
+import re
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -121,6 +122,20 @@ def parse_seeds(text: str, evaluation: Any) -> list[int]:
     if alone:
         return first_seeds(count, evaluation)
     return list(dict.fromkeys(seed for first, last in ranges for seed in range(first, last + 1)))
+
+
+def parse_width(text: str) -> float:
+    """A length in inches.
+
+    Examples:
+        >>> parse_width("3.3in"), round(parse_width("84mm"), 3), parse_width("252pt")
+        (3.3, 3.307, 3.5)
+    """
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)(in|cm|mm|pt)", text)
+    inches = float(found[1]) / {"in": 1, "cm": 2.54, "mm": 25.4, "pt": 72}[found[2]] if found else 0.0
+    if not 1 <= inches <= 40:
+        raise UserError(f"--width {text}: write a length of 1 to 40 inches, such as 3.3in, 8.4cm, 84mm or 240pt")
+    return inches
 
 
 def pick_engine(

@@ -1,7 +1,7 @@
 """The commands that do runs: one, many, and many to choose settings by."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -24,9 +24,7 @@ from protoreplay.cli.options import (
     Redo,
     Seeds,
     Vary,
-    method_names,
     parse_pairs,
-    parse_seeds,
     parse_varied,
     pick_engine,
     pick_evaluation,
@@ -35,7 +33,10 @@ from protoreplay.cli.options import (
     with_choice,
 )
 from protoreplay.cli.printing import end_with_failures, print_columns, print_table
-from protoreplay.core.errors import print_to_stderr
+from protoreplay.core.errors import UserError, print_to_stderr
+
+if TYPE_CHECKING:
+    from protoreplay.analysis.results import Group
 
 research_app = typer.Typer()
 
@@ -77,13 +78,19 @@ def run_command(
 
 @research_app.command("bench")
 def bench_command(
-    protocol: ProtocolName,
+    protocol: Annotated[
+        str | None, typer.Argument(metavar="PROTOCOL", help="A name of `protoreplay protocols`.")
+    ] = None,
     methods: MethodNames = "all",
     seeds: Seeds = "3",
     overrides: Overrides = None,
     vary: Vary = None,
     encoder: EncoderOption = "",
     evaluation: EvalOn = "test",
+    grid: Annotated[
+        Path | None,
+        typer.Option("--grid", metavar="FILE.toml", help="All of this, and tables and figures, from a file."),
+    ] = None,
     device: Device = "cpu",
     jobs: Jobs = 1,
     engine: EngineName = "local",
@@ -97,18 +104,24 @@ def bench_command(
     out: Annotated[Path | None, typer.Option(help="The folder for all runs.", show_default="runs/PROTOCOL")] = None,
 ) -> None:
     """Run methods with seeds and settings and print the table; finished runs are not done again, failed ones are."""
+    from protoreplay.cli.grid_file import GridFile
     from protoreplay.experiments.grid import RunsFailedError, execute_grid
-    from protoreplay.experiments.grid_queue import default_runs_folder
+    from protoreplay.experiments.grid_queue import default_runs_folder, run_path
     from protoreplay.experiments.run_progress import for_this_terminal
-    from protoreplay.experiments.spec import resolve_grid
 
-    chosen = pick_evaluation(evaluation)
-    varied = parse_varied(vary)
-    names, numbers, given = method_names(methods, bool(encoder)), parse_seeds(seeds, chosen), parse_pairs(overrides)
-    specs = resolve_grid(protocol, names, numbers, given, chosen, varied, device, keep_prototypes, encoder)
-    specs = with_choice(specs, redo, keep)
+    if grid:
+        if protocol or overrides or vary or encoder or (methods, seeds, evaluation) != ("all", "3", "test"):
+            raise UserError(f"--grid {grid} says what is run: leave out PROTOCOL, --methods, --seeds, --set and others")
+        wanted = GridFile.read(grid)
+    elif protocol:
+        settings, varied = parse_pairs(overrides), {key: tuple(v) for key, v in parse_varied(vary).items()}
+        chosen = {"methods": methods.split(","), "seeds": seeds, "evaluation": pick_evaluation(evaluation)}
+        wanted = GridFile(protocol=protocol, settings=settings, vary=varied, encoder=encoder, **chosen)
+    else:
+        raise UserError("bench needs a PROTOCOL, or --grid FILE.toml")
+    specs = wanted.specs(device, keep_prototypes, pick_other_source(redo, keep))
     does = pick_engine(engine, jobs, device, address, cpus_per_run, gpus_per_run)
-    root = out or default_runs_folder(protocol)
+    root = out or wanted.out or default_runs_folder(wanted.protocol)
     try:
         with for_this_terminal() as board:
             execute_grid(specs, root, board, does, pick_log(log))
@@ -116,14 +129,35 @@ def bench_command(
         if len(error.failures) < len(specs):
             _print_results(root)
         end_with_failures(error)
-    _print_results(root)
+    if not grid:
+        _print_results(root)
+        return
+    for text in wanted.write(*_collected(*(run_path(root, spec) for spec in specs))):
+        print(text)
+
+
+def _collected(*roots: Path) -> "tuple[list[Group], int]":
+    from protoreplay.analysis.results import collect
+
+    return collect(*roots)
+
+
+@research_app.command("new-method")
+def new_method_command(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Such as fecam, or my-method.")],
+    out: Annotated[Path, typer.Option(help="The folder to write to.")] = Path(),
+) -> None:
+    """Write a method of your own to begin with: one file that works, and its test."""
+    from protoreplay.cli.method_skeleton import write_method_skeleton
+
+    for path in write_method_skeleton(name, out):
+        print(path)
 
 
 def _print_results(root: Path) -> None:
-    from protoreplay.analysis.results import collect
     from protoreplay.report.method_tables import results_table
 
-    groups, unfinished = collect(root)
+    groups, unfinished = _collected(root)
     print_table(results_table(groups), unfinished)
 
 

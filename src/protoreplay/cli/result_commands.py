@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from protoreplay.cli.options import RunsFolders
+from protoreplay.cli.options import RunsFolders, parse_width
 from protoreplay.cli.printing import print_table
 from protoreplay.core.errors import UserError, known_name
 
@@ -83,15 +83,21 @@ def report_command(
     figures: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Also write each figure here as PNG, SVG and PDF.")
     ] = None,
+    width: Annotated[
+        str | None, typer.Option(metavar="3.3in|84mm", help="Of the figures, such as that of a paper's column.")
+    ] = None,
     against: Against = None,
 ) -> None:
     """Write one HTML page: curves, tables, maps, memory, time, the paper's claims, and the settings to repeat it."""
     from protoreplay.analysis.results import groups_labelled
     from protoreplay.report.results_page import write_figures, write_results_page
 
+    if width and not figures:
+        raise UserError(f"--width {width}: it is of the figures of --figures DIR")
+    inches = parse_width(width) if width else None
     groups, unfinished, motion = _read_folders(folders)
     if against:
         groups_labelled(groups, against)
     write_results_page(groups, unfinished, output, against, motion=motion)
-    for path in [output, *(write_figures(groups, figures) if figures else [])]:
+    for path in [output, *(write_figures(groups, figures, inches) if figures else [])]:
         print(path)

@@ -1,5 +1,6 @@
 """What a person sees of long work: bars on a terminal, plain lines in a log."""
 
+import importlib.util
 import sys
 from collections.abc import Callable
 from types import TracebackType
@@ -52,8 +53,10 @@ class BarView(ProgressView):
 
 
 def pick_view(bars: Callable[[Console], V], lines: Callable[[], V]) -> V:
-    """`bars` where stderr is a terminal, `lines` where it is not."""
+    """`bars` where stderr is a terminal, or in a notebook with ipywidgets; `lines` where it is neither."""
     console = Console(stderr=True)
+    if console.is_jupyter:
+        return bars(Console()) if importlib.util.find_spec("ipywidgets") else lines()
     return bars(console) if console.is_terminal else lines()
 
 

@@ -1,14 +1,19 @@
 """The one form in which images travel through the package."""
 
 from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 
 @dataclass(frozen=True)
 class ImageSet:
     """Labelled images.
+
+    NumPy arrays are taken too: images of uint8 also as N x H x W and N x H x W x C, labels of any integer type.
 
     Attributes:
         images: uint8, N x C x H x W. Normalisation happens on the way into the encoder.
@@ -21,6 +26,13 @@ class ImageSet:
     class_names: tuple[str, ...]
 
     def __post_init__(self) -> None:
+        if isinstance(self.images, np.ndarray):
+            object.__setattr__(self, "images", _image_tensor(self.images))
+        if isinstance(self.labels, np.ndarray):
+            if not np.issubdtype(self.labels.dtype, np.integer):
+                raise ValueError(f"labels must be integers, not {self.labels.dtype}")
+            object.__setattr__(self, "labels", torch.from_numpy(self.labels.astype(np.int64)))
+        object.__setattr__(self, "class_names", tuple(self.class_names))
         # Refuse what would fail later in a less obvious place.
         if self.images.dtype != torch.uint8 or self.images.ndim != 4:
             raise ValueError(f"images must be uint8, N x C x H x W, not {self.images.dtype} {tuple(self.images.shape)}")
@@ -31,6 +43,17 @@ class ImageSet:
 
     def __len__(self) -> int:
         return len(self.labels)
+
+
+def _image_tensor(images: NDArray[Any]) -> Tensor:
+    """Images in one of the usual layouts as N x C x H x W; other types are refused by who asks, not converted."""
+    if images.ndim == 3:
+        images = images[:, None]
+    elif images.ndim == 4 and images.shape[1] not in (1, 3) and images.shape[3] in (1, 3):
+        images = images.transpose(0, 3, 1, 2)
+    if images.dtype != np.uint8:
+        raise ValueError(f"images must be uint8, 0 to 255, not {images.dtype}")
+    return torch.from_numpy(np.array(images))  # a copy: the caller's may be read-only, or change
 
 
 @dataclass(frozen=True)

@@ -16,9 +16,12 @@ from protoreplay.data.images import Dataset, ImageSet
 def load(path: Path, size: int, warn: Callable[[str], None] = print_to_stderr) -> Dataset:
     """The photos of `read_photos`, of which a third of each class, at least one, is for testing.
 
+    Where the folder has an official split, `path/train` and `path/test` with the same classes in both, that is taken.
     Test photos are evenly spaced among the readable ones of a class, in the order of their names: the same every
     time, and from all of a series of shots. A class needs two photos, and the folder two classes.
     """
+    if all(_holds_classes(path / part) for part in ("train", "test")):
+        return _official_split(path, size, warn)
     photos = read_photos(path, size, warn)
     if len(photos.class_names) < 2:
         raise UserError(f"{path} has one class only, '{photos.class_names[0]}': give at least two sub-folders")
@@ -30,6 +33,20 @@ def load(path: Path, size: int, warn: Callable[[str], None] = print_to_stderr) -
         tests = max(1, len(indices) // 3)
         is_test[indices[[(2 * i + 1) * len(indices) // (2 * tests) for i in range(tests)]]] = True
     train, test = (ImageSet(photos.images[k], photos.labels[k], photos.class_names) for k in (~is_test, is_test))
+    return Dataset(path.resolve().name, train, test)
+
+
+def _holds_classes(path: Path) -> bool:
+    return path.is_dir() and any(entry.is_dir() for entry in visible_entries(path))
+
+
+def _official_split(path: Path, size: int, warn: Callable[[str], None]) -> Dataset:
+    train, test = (read_photos(path / part, size, warn) for part in ("train", "test"))
+    if odd := sorted({*train.class_names} ^ {*test.class_names}):
+        where = "train" if odd[0] in train.class_names else "test"
+        raise UserError(f"{path / where / odd[0]}: a class has to be in both {path / 'train'} and {path / 'test'}")
+    if len(train.class_names) < 2:
+        raise UserError(f"{path / 'train'} has one class only, '{train.class_names[0]}': give at least two sub-folders")
     return Dataset(path.resolve().name, train, test)
 
 

@@ -6,7 +6,7 @@ import numpy as np
 from torch import Tensor
 
 from protoreplay.metrics.accuracy import Count
-from protoreplay.metrics.answers import BINS, TOP, ConfidenceBin, ConfusionCount
+from protoreplay.metrics.answer_metrics import BINS, TOP, ConfidenceBin, ConfusionCount
 
 
 class AnswerTally:

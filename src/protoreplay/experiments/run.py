@@ -64,7 +64,8 @@ def evaluate(
     """Test on every task up to `trained`, the last one learned.
 
     `tests` are the stream's, met by this method alone; given again after the next task, they save time.
-    `on_answers` is told every answer.
+    `on_answers` is told every answer. A loop of one's own computes with as many threads as PyTorch takes; inside
+    `with one_thread():` its numbers are those of `bench` to the bit.
     """
     tests = tests or EmbeddedTestSets(stream)
     counts, answer = [], method.predictor()

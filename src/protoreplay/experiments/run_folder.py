@@ -22,7 +22,7 @@ from protoreplay.core.errors import UserError
 from protoreplay.core.files import write_whole
 from protoreplay.experiments.run_config import RunConfig, RunIdentity
 from protoreplay.metrics.accuracy import Count
-from protoreplay.metrics.answers import ConfidenceBin, ConfusionCount
+from protoreplay.metrics.answer_metrics import ConfidenceBin, ConfusionCount
 
 if TYPE_CHECKING:
     from torch import Tensor

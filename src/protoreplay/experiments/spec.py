@@ -218,6 +218,7 @@ def resolve_grid(
     device: str = "cpu",
     keep: bool = False,
     encoder: str = "",
+    other_source: OtherSource = "refuse",
 ) -> list[RunSpec]:
     """The runs of several methods and seeds, seeds outermost; with `vary`, for every combination of its values.
 
@@ -243,7 +244,8 @@ def resolve_grid(
     for values in itertools.product(*vary.values()):
         settings = {**overrides, **dict(zip(vary, values, strict=True))}
         for spec in _variants(chosen, method_names, settings, evaluation, encoder):
-            variants.setdefault(spec.variant, replace(spec, device=device, keep=keep and spec.method in keeping))
+            kept = keep and spec.method in keeping
+            variants.setdefault(spec.variant, replace(spec, device=device, keep=kept, other_source=other_source))
     return [replace(spec, seed=seed) for seed in dict.fromkeys(seeds) for spec in variants.values()]
 
 

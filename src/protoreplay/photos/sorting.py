@@ -48,7 +48,9 @@ class SortedPhoto:
 def photos_to_sort(paths: Iterable[Path], folder: Path) -> list[Path]:
     """Photos in and below `paths`, each once; not what is sorted already, and no sidecars."""
     done = folder.resolve()
-    return [photo for photo in xmp.without_sidecars(only_files(walk_photos(paths))) if done not in photo.resolve().parents]
+    return [
+        photo for photo in xmp.without_sidecars(only_files(walk_photos(paths))) if done not in photo.resolve().parents
+    ]
 
 
 def sort_photos(

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jinja2
 from markupsafe import Markup, escape
@@ -48,6 +48,12 @@ def write_sections(path: Path, title: str, intro: str, sections: Sequence[Sectio
     """Write a page of sections."""
     page = template("sections.html").render(title=title, intro=intro, sections=sections)
     write_whole(path, page.encode())
+
+
+def table_element(table: Table, caption: str) -> str:
+    """A table as HTML, for a notebook."""
+    parts: Any = template("parts.html").module
+    return str(parts.grid(table, caption))
 
 
 def template(name: str) -> jinja2.Template:

@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.text import Text
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import ArrayLike, NDArray
 
@@ -49,6 +51,21 @@ def one_axes(groups: Sequence[Group], narrow: bool) -> tuple[Figure, Axes]:
     room = GUTTER + LETTER * min(22 if narrow else 34, max(len(group.label) for group in groups))
     figure = Figure(figsize=(width, height))
     return figure, figure.add_axes((0.6 / width, 0.5 / height, 1 - (0.6 + room) / width, 1 - 0.62 / height))
+
+
+def resize_figure(figure: Figure, width: float) -> None:
+    """Make a figure `width` inches wide, its height, letters, lines and markers in proportion."""
+    before, height = figure.get_size_inches()
+    scale = width / before
+    for text in figure.findobj(Text):
+        text.set_fontsize(text.get_fontsize() * scale)
+    for line in figure.findobj(Line2D):
+        line.set_linewidth(line.get_linewidth() * scale)
+        line.set_markersize(line.get_markersize() * scale)
+    for axes in figure.axes:
+        # Numbers at ticks that are made when it is drawn have the size of the style, not that of those there are.
+        axes.tick_params(labelsize=STYLE["font.size"] * scale, pad=3.5 * scale, length=3.5 * scale)
+    figure.set_size_inches(width, height * scale)
 
 
 class PanelScale(NamedTuple):

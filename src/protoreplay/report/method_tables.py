@@ -7,7 +7,7 @@ from typing import Any
 
 from protoreplay.analysis.results import METRICS, RECORDED, Group, groups_labelled
 from protoreplay.core.errors import UserError, unknown_name
-from protoreplay.metrics.answers import class_accuracies, mean_by_class
+from protoreplay.metrics.answer_metrics import accuracy_by_class, mean_by_class
 from protoreplay.metrics.intervals import SeedSummary, compare_seeds, holm_correction
 from protoreplay.report.formats import ABSENT, BEST_LEGEND, MARK, Cell, Table
 
@@ -133,7 +133,7 @@ def _results_record(
         summary = group.summaries[key]
         if math.isnan(summary.mean):
             summary = SeedSummary(summary.n, math.nan)
-        record[key] = _number(summary.mean, key)
+        record[key] = _json_number(summary.mean, key)
         record[f"{key}_best"] = group.label in best[group.protocol, key]
         if METRICS[key].digits == 0:
             continue
@@ -146,7 +146,7 @@ def _results_record(
     return record | {"p_against": reference.label if reference else None}
 
 
-def _number(mean: float, key: str) -> float | int | None:
+def _json_number(mean: float, key: str) -> float | int | None:
     """As JSON has it, which knows no NaN."""
     if math.isnan(mean):
         return None
@@ -169,7 +169,7 @@ def classes_table(groups: Sequence[Group]) -> Table:
     """Accuracy on each class after the last task, mean over seeds: one line a method, one column a class."""
     found = {
         (group.protocol, group.label): mean_by_class(
-            class_accuracies(rows) for result in group.results if (rows := result.answers("confusion"))
+            accuracy_by_class(rows) for result in group.results if (rows := result.answers("confusion"))
         )
         for group in groups
     }

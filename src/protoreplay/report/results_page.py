@@ -12,12 +12,16 @@ from protoreplay.analysis.motion import MotionRecord
 from protoreplay.analysis.results import Group
 from protoreplay.analysis.verdicts import any_measured, judge_claims
 from protoreplay.core.files import write_whole
+from protoreplay.report import layout
 from protoreplay.report.claims_table import claims_summary, claims_table
+from protoreplay.report.confusion_figure import CONFUSIONS, has_confusions
 from protoreplay.report.figures import FIGURES, MOST, Drawing, draw_figure, save_figure
 from protoreplay.report.html_parts import figure_on_page, template
 from protoreplay.report.method_tables import results_table
 
 PAPER_FORMATS = ("png", "svg", "pdf")
+NARROW = 5.0
+"""Inches below which a figure for a paper has the layout of a column."""
 
 
 def write_results_page(
@@ -55,17 +59,29 @@ def write_results_page(
     write_whole(path, page.encode())
 
 
-def write_figures(groups: list[Group], folder: Path) -> list[Path]:
-    """Write every figure of every protocol as PNG, SVG and PDF; returns what was written."""
+def write_figures(groups: list[Group], folder: Path, width: float | None = None) -> list[Path]:
+    """Write every figure of every protocol as PNG, SVG and PDF; returns what was written.
+
+    With a `width` in inches each is exactly so wide, letters and lines in proportion; below `NARROW` inches in the
+    layout of a column.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     written = []
     for part in _by_protocol(groups):
-        for name, drawing in FIGURES.items():
-            figure = draw_figure(drawing, part)
+        for name, drawing in _with_confusions(FIGURES, part).items():
+            figure = draw_figure(drawing, part, narrow=width is not None and width < NARROW)
+            if width is not None:
+                layout.resize_figure(figure, width)
             for format in PAPER_FORMATS:
                 written.append(folder / f"{_file_name(part[0].protocol)}-{name}.{format}")
                 save_figure(figure, written[-1])
     return written
+
+
+def _with_confusions(drawings: Mapping[str, Drawing], groups: Sequence[Group]) -> dict[str, Drawing]:
+    """Also the confusion of classes, where all figures are drawn and runs counted their answers by class."""
+    wanted = drawings is FIGURES and any(has_confusions(group) for group in groups[:MOST])
+    return {**drawings, **({"confusion": CONFUSIONS} if wanted else {})}
 
 
 def _by_protocol(groups: list[Group]) -> list[list[Group]]:
@@ -77,7 +93,7 @@ def _protocol_section(
 ) -> dict[str, Any]:
     labels = {group.label for group in groups}
     drawn = []
-    for name, drawing in drawings.items():
+    for name, drawing in _with_confusions(drawings, groups).items():
         layouts = {size: draw_figure(drawing, groups, narrow) for size, narrow in (("wide", False), ("narrow", True))}
         alt = drawing.alt(groups[:MOST])
         drawn.append((drawing.title, figure_on_page(layouts, f"s{number}-{name}", drawing.caption, alt)))

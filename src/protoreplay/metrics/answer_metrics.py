@@ -54,11 +54,11 @@ def confusion_matrix(rows: Iterable[ConfusionCount]) -> tuple[list[int], NDArray
     return classes, matrix
 
 
-def class_accuracies(rows: Iterable[ConfusionCount]) -> dict[int, float]:
+def accuracy_by_class(rows: Iterable[ConfusionCount]) -> dict[int, float]:
     """Accuracy on the images of each class, after the last task.
 
     Examples:
-        >>> class_accuracies([ConfusionCount(1, 3, 3, 9), ConfusionCount(1, 3, 5, 1), ConfusionCount(1, 5, 5, 2)])
+        >>> accuracy_by_class([ConfusionCount(1, 3, 3, 9), ConfusionCount(1, 3, 5, 1), ConfusionCount(1, 5, 5, 2)])
         {3: 0.9, 5: 1.0}
     """
     return {label: group_accuracy(_after_last(rows), [label]) for label in sorted({row.label for row in rows})}

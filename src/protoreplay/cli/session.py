@@ -1,0 +1,62 @@
+"""`bench` as a function, for programs and notebooks."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from protoreplay.cli.options import method_names, parse_seeds, pick_engine, pick_evaluation
+from protoreplay.experiments.grid import RunsFailedError, execute_grid
+from protoreplay.experiments.grid_queue import default_runs_folder, run_path
+from protoreplay.experiments.run_progress import GridProgress, for_this_terminal
+from protoreplay.experiments.spec import OtherSource, resolve_grid
+from protoreplay.report.result_set import Results
+
+
+def bench(
+    protocol: str,
+    methods: str | Sequence[str] = "all",
+    seeds: int | str | Sequence[int] = 3,
+    *,
+    vary: Mapping[str, Sequence[Any]] | None = None,
+    evaluation: str = "test",
+    device: str = "cpu",
+    jobs: int = 1,
+    engine: str = "local",
+    out: Path | str | None = None,
+    other_source: OtherSource = "refuse",
+    progress: bool = True,
+    **settings: Any,
+) -> Results:
+    """Run methods with seeds and settings, as `protoreplay bench` does, and return the results of just these runs.
+
+    Finished runs are not done again, an interrupted call is continued by the same call, and each run computes with one
+    thread, as in the command. What is registered in the session goes to worker processes too.
+
+    Args:
+        protocol: a name of `protoreplay protocols`, or one of your own.
+        methods: names, as a list or separated by commas, or `all`.
+        seeds: how many, or which: `5`, `"100-104"`, `[1, 7]`.
+        vary: settings with several values each: every combination is run.
+        evaluation: `test`, or `validation` images cut from the training set.
+        device: where to compute.
+        jobs: worker processes; in a script, more than one needs the usual `if __name__ == "__main__":`.
+        engine: `local` or `ray`.
+        out: the folder for all runs, `runs/PROTOCOL` unless you say otherwise.
+        other_source: what becomes of finished runs of other source: `refuse`, `redo` or `keep`.
+        progress: whether bars are shown, or lines where there is no terminal or notebook.
+        settings: of the protocol or the methods.
+
+    Raises:
+        RunsFailedError: if runs failed; all others are finished, and `Results.read` gives them.
+    """
+    chosen = pick_evaluation(evaluation)
+    names = method_names(methods if isinstance(methods, str) else ",".join(methods))
+    numbers = parse_seeds(str(seeds), chosen) if isinstance(seeds, int | str) else list(seeds)
+    specs = resolve_grid(protocol, names, numbers, settings, chosen, vary, device, other_source=other_source)
+    root = Path(out) if out else default_runs_folder(protocol)
+    with for_this_terminal() if progress else GridProgress() as board:
+        execute_grid(specs, root, board, pick_engine(engine, jobs, device))
+    return Results.read(*(run_path(root, spec) for spec in specs))
+
+
+__all__ = ["RunsFailedError", "bench"]
