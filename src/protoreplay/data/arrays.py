@@ -36,11 +36,11 @@ def dataset_of_arrays(
     """
     if (eval_images is None) != (eval_labels is None):
         raise UserError("eval_images and eval_labels: give both or neither")
-    found = _pixels(images, channels, "images")
+    found = _array_pixels(images, channels, "images")
     names = _class_names(labels, class_names)
     numbers = _numbers(labels, names, len(found), class_names is not None, "labels")
     if eval_images is not None and eval_labels is not None:
-        tests = _pixels(eval_images, channels, "eval_images")
+        tests = _array_pixels(eval_images, channels, "eval_images")
         if tests.shape[1:] != found.shape[1:]:
             raise UserError(f"eval_images are {_shape(tests[0])}, images are {_shape(found[0])}: give one shape")
         test_numbers = _numbers(eval_labels, names, len(tests), class_names is not None, "eval_labels")
@@ -55,7 +55,7 @@ def dataset_of_arrays(
     return Dataset(name, train, test)
 
 
-def _pixels(given: npt.ArrayLike, channels: Channels | None, what: str) -> torch.Tensor:
+def _array_pixels(given: npt.ArrayLike, channels: Channels | None, what: str) -> torch.Tensor:
     """uint8, N x C x H x W."""
     array: npt.NDArray[Any] = np.asarray(given)
     if array.dtype != np.uint8:

@@ -92,7 +92,7 @@ _OWN = (
     DatasetEntry(
         "fashion-mnist",
         "70,000 photos of 10 kinds of clothes, 28x28",
-        lambda size: _filled("fashion-mnist").dataset(),
+        lambda size: _filled_file("fashion-mnist").dataset(),
         fashion_mnist.FILE,
         fashion_mnist.CLASSES,
         sources=fashion_mnist.SOURCES,
@@ -113,7 +113,7 @@ _OWN = (
         cifar100.FILE,
         cifar100.CLASSES,
         sources=cifar100.SOURCES,
-        import_copy=cifar100.import_copy,
+        import_copy=cifar100.import_archive,
     ),
     DatasetEntry(
         "mini-imagenet",
@@ -145,7 +145,7 @@ def dataset_file(name: str) -> DatasetFile:
     return file
 
 
-def _filled(name: str) -> DatasetFile:
+def _filled_file(name: str) -> DatasetFile:
     DATASETS.get(name).fill_cache()
     return dataset_file(name)
 

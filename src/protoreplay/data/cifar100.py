@@ -39,7 +39,7 @@ def load() -> Dataset:
     return FILE.dataset()
 
 
-def import_copy(path: Path, progress: ItemProgress) -> None:
+def import_archive(path: Path, progress: ItemProgress) -> None:
     """Read the published archive at `path` into the cache."""
     if not path.is_file():
         raise UserError(f"{path} is not a file: give the published cifar-100-binary.tar.gz")

@@ -96,7 +96,7 @@ def _hold_out(pools: list[Tensor], sizes: list[int], seed: int) -> tuple[list[Te
     return remaining, held_out
 
 
-def class_groups(settings: SplitSettings, names: Sequence[str], seed: int) -> list[tuple[int, ...]]:
+def task_classes(settings: SplitSettings, names: Sequence[str], seed: int) -> list[tuple[int, ...]]:
     """The classes of each task: `first_classes`, then `classes_per_task` at a time until `tasks` or all classes."""
     count = len(names)
     if settings.first_classes > count:
@@ -117,7 +117,7 @@ def listed_groups(
     settings, come first.
     """
     if not listed.has_sessions:
-        return class_groups(settings, names, seed)
+        return task_classes(settings, names, seed)
     groups = [tuple(labels[session].unique().tolist()) for session in listed.sessions]
     named = {label for group in groups for label in group}
     others = [label for label in _class_order(settings, names, seed) if label not in named]

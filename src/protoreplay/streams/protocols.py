@@ -21,7 +21,7 @@ from protoreplay.core.rng import generator
 from protoreplay.data.arrays import Channels, dataset_of_arrays
 from protoreplay.data.catalog import DATASETS, DatasetEntry, dataset_entry
 from protoreplay.data.images import ImageSet
-from protoreplay.streams.draws import ImagePools, class_groups, draw_images, image_pools, listed_groups
+from protoreplay.streams.draws import ImagePools, task_classes, draw_images, image_pools, listed_groups
 from protoreplay.streams.shot_lists import list_digest
 from protoreplay.streams.stream import Stream, TaskPlan
 from protoreplay.streams.stream_settings import EvaluationImages as EvaluationImages
@@ -72,7 +72,7 @@ class Protocol:
         if isinstance(chosen, PermutedSettings):
             return str(chosen.tasks), f"{self.classes or 'all'} in each", shots
         numbers = [str(number) for number in range(self.classes)]
-        tasks = str(len(class_groups(chosen, numbers, seed=0))) if self.classes else str(chosen.tasks)
+        tasks = str(len(task_classes(chosen, numbers, seed=0))) if self.classes else str(chosen.tasks)
         return tasks, f"{chosen.first_classes}, then {chosen.classes_per_task}", shots
 
     def settings(self, overrides: Mapping[str, Any]) -> SplitSettings | PermutedSettings:
@@ -148,7 +148,7 @@ def _tasks(
     if isinstance(settings, PermutedSettings):
         return [(tuple(range(len(names))), change) for change in _changes(settings, settings.image_size, seed)]
     if pools.listed is None:
-        return [(classes, {}) for classes in class_groups(settings, names, seed)]
+        return [(classes, {}) for classes in task_classes(settings, names, seed)]
     return [(classes, {}) for classes in listed_groups(pools.listed, pools.train.labels, settings, names, seed)]
 
 

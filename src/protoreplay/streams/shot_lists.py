@@ -47,7 +47,7 @@ class _Line:
 
 def list_digest(path: Path) -> str:
     """The SHA-256 of the files of a list, one after the other."""
-    return hashlib.sha256(b"\0".join(_content(file) for file in _files(path))).hexdigest()
+    return hashlib.sha256(b"\0".join(_list_bytes(file) for file in _files(path))).hexdigest()
 
 
 def read_shot_list(path: Path, dataset: Dataset) -> ListedImages:
@@ -55,10 +55,10 @@ def read_shot_list(path: Path, dataset: Dataset) -> ListedImages:
     files = _files(path)
     names = _Names(dataset)
     listed = path / "test.txt"
-    blocks = [_joined(file) for file in files if file != listed] if path.is_dir() else _blocks(path)
+    blocks = [_said_lines(file) for file in files if file != listed] if path.is_dir() else _blocks(path)
     seen: dict[int, str] = {}
     sessions = tuple(torch.tensor(names.indices(block, seen)) for block in blocks)
-    test = torch.tensor(names.indices(_joined(listed), seen)) if listed in files else None
+    test = torch.tensor(names.indices(_said_lines(listed), seen)) if listed in files else None
     _check_classes(sessions, dataset, path)
     return ListedImages(sessions, test, path.is_dir() or len(sessions) > 1)
 
@@ -82,7 +82,7 @@ def _files(path: Path) -> list[Path]:
     return [numbered[number] for number in sorted(numbered)] + test
 
 
-def _content(file: Path) -> bytes:
+def _list_bytes(file: Path) -> bytes:
     try:
         if file.stat().st_size > LARGEST_LIST:
             raise UserError(f"{file} is refused: a list of images has no {LARGEST_LIST // 2**20} MiB")
@@ -91,17 +91,17 @@ def _content(file: Path) -> bytes:
         raise UserError(f"{file} cannot be read: {error.strerror or error}") from None
 
 
-def _lines(file: Path) -> list[_Line]:
+def _list_lines(file: Path) -> list[_Line]:
     try:
-        text = _content(file).decode()
+        text = _list_bytes(file).decode()
     except UnicodeDecodeError:
         raise UserError(f"{file} is not a text") from None
     return [_Line(f"{file}, line {number}", line.strip()) for number, line in enumerate(text.splitlines(), start=1)]
 
 
-def _joined(file: Path) -> list[_Line]:
+def _said_lines(file: Path) -> list[_Line]:
     """All lines that say something."""
-    found = [line for line in _lines(file) if line.text]
+    found = [line for line in _list_lines(file) if line.text]
     if not found:
         raise UserError(f"{file} is empty: give an index or a path of an image per line")
     return found
@@ -109,9 +109,9 @@ def _joined(file: Path) -> list[_Line]:
 
 def _blocks(file: Path) -> list[list[_Line]]:
     """The lines between blank ones."""
-    _joined(file)
+    _said_lines(file)
     blocks: list[list[_Line]] = [[]]
-    for line in _lines(file):
+    for line in _list_lines(file):
         if line.text:
             blocks[-1].append(line)
         elif blocks[-1]:

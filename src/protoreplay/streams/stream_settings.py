@@ -1,5 +1,6 @@
 """What can be changed of a stream. Needs no PyTorch: tables and reports of finished runs are made without it."""
 
+import os
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -16,7 +17,8 @@ def _listed_classes(given: Any) -> Any:
     if not isinstance(given, str) or given in ("sorted", "random"):
         return tuple(map(str, given)) if isinstance(given, list | tuple) else given
     try:
-        text = Path(given).read_text() if Path(given).is_file() else given
+        # Path.is_file raises where a list is longer than a path may be.
+        text = Path(given).read_text() if os.path.isfile(given) else given  # noqa: PTH113
     except (OSError, UnicodeDecodeError) as error:
         raise ValueError(f"cannot be read ({' '.join(str(error).split())})") from None
     names = tuple(name.strip() for line in text.splitlines() for name in line.split(",") if name.strip())
