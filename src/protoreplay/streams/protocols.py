@@ -21,7 +21,7 @@ from protoreplay.core.rng import generator
 from protoreplay.data.arrays import Channels, dataset_of_arrays
 from protoreplay.data.catalog import DATASETS, DatasetEntry, dataset_entry
 from protoreplay.data.images import ImageSet
-from protoreplay.streams.draws import ImagePools, task_classes, draw_images, image_pools, listed_groups
+from protoreplay.streams.draws import ImagePools, draw_images, image_pools, listed_groups, task_classes
 from protoreplay.streams.shot_lists import list_digest
 from protoreplay.streams.stream import Stream, TaskPlan
 from protoreplay.streams.stream_settings import EvaluationImages as EvaluationImages
