@@ -32,6 +32,7 @@ def _small_cache(tmp_path_factory):
     """A cache with a small stand-in for every dataset: the real shapes and classes, random pixels."""
     place = tmp_path_factory.mktemp("data")
     shapes = {"mnist": ({"": (1, 28, 28)}, 10), "cifar10": ({"": (3, 32, 32)}, 10)}
+    shapes |= {"fashion-mnist": ({"": (1, 28, 28)}, 10), "cifar100": ({"": (3, 32, 32)}, 100)}
     shapes["mini-imagenet"] = ({"_32": (3, 32, 32), "_84": (3, 84, 84)}, 100)
     random = torch.Generator().manual_seed(0)
     with pytest.MonkeyPatch.context() as patch:

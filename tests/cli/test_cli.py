@@ -48,7 +48,7 @@ def program(*words, **options):
         (["run", "split-digits", "--method", "vrp"], "unknown method 'vrp' (did you mean vpr?); known: "),
         (
             ["run", "split-digit"],
-            "unknown protocol 'split-digit' (did you mean split-digits?); known: fscil-mini-imagenet, ",
+            "unknown protocol 'split-digit' (did you mean split-digits?); known: blurred-digits, ",
         ),
         (["run", "split-digits", "--seed", "-1"], "seed -1: seeds are 0 or above"),
         (["run", "split-digits", "--seed", "one"], "Invalid value for '--seed': Input should be a valid integer"),

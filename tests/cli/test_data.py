@@ -20,7 +20,7 @@ def data(protoreplay):
 
 def test_a_life_of_the_cache(data, tmp_path, cache_folder):
     _, out, _ = data("ls")
-    assert [line.split()[0] for line in out.splitlines()] == ["digits", "mnist", "cifar10", "mini-imagenet", "in"]
+    assert [line.split()[0] for line in out.splitlines()] == [*catalog.DATASETS, "in"]
     assert "not here: protoreplay data get mnist" in out
     assert data("path", "mnist") == (
         2,

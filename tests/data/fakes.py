@@ -12,8 +12,9 @@ import torch
 from PIL import Image
 
 from protoreplay.core.terminal import ItemProgress
-from protoreplay.data import cifar10, mnist
+from protoreplay.data import cifar10, cifar100, mnist
 from protoreplay.data.cache import sha256_hex
+from protoreplay.data.idx import IDX_FILES
 from protoreplay.data.sources import DownloadSource
 
 
@@ -70,13 +71,26 @@ def picture(pixels, form="PNG", **options) -> bytes:
     return file.getvalue()
 
 
-def mnist_files(monkeypatch) -> dict[str, bytes]:
+def mnist_files(monkeypatch, module=mnist) -> dict[str, bytes]:
     """The four IDX files with 20 and 10 images, which from now on are the published ones."""
     files = {}
     for key, array in ((key, tensor.squeeze().numpy()) for key, tensor in tensors().items()):
         header = b"\0\0\x08" + bytes([array.ndim]) + np.array(array.shape, ">u4").tobytes()
-        files[mnist._FILES[key]] = header + array.tobytes()
-    monkeypatch.setattr(mnist, "_DIGESTS", {name: sha256_hex(content) for name, content in files.items()})
+        files[IDX_FILES[key]] = header + array.tobytes()
+    monkeypatch.setattr(module, "_DIGESTS", {name: sha256_hex(content) for name, content in files.items()})
+    return files
+
+
+def cifar100_files() -> dict[str, bytes]:
+    """The members of the official archive with 200 and 100 images: superclass, class and pixels in each row."""
+    made = tensors(200, (3, 32, 32))
+    files = {"cifar-100-binary/fine_label_names.txt": "\n".join([*cifar100.CLASSES, ""]).encode()}
+    for part in ("train", "test"):
+        images = made[f"{part}_images"].numpy()
+        fine = np.arange(len(images), dtype=np.uint8)[:, None] % 100
+        files[f"cifar-100-binary/{part}.bin"] = np.concatenate(
+            [fine // 5, fine, images.reshape(len(images), -1)], axis=1
+        ).tobytes()
     return files
 
 

@@ -13,6 +13,7 @@ from protoreplay.core.errors import UserError
 from protoreplay.core.terminal import ItemProgressLines
 from protoreplay.data import cifar10, mnist, sources
 from protoreplay.data.catalog import download_dataset
+from protoreplay.data.idx import IDX_FILES
 from protoreplay.data.sources import DownloadSource
 from tests.data import fakes
 
@@ -36,7 +37,7 @@ def test_mnist_from_the_web(web, monkeypatch, capsys):
     pages |= fakes.mnist_web(fakes.mnist_files(monkeypatch))
     assert download_dataset("mnist", ItemProgressLines()) == mnist.FILE.path
     assert capsys.readouterr().err.splitlines() == [
-        line for name in mnist._FILES.values() for line in (f"{name}.gz", f"{name}.gz: 100 %")
+        line for name in IDX_FILES.values() for line in (f"{name}.gz", f"{name}.gz: 100 %")
     ]
     dataset, expected = mnist.load(), fakes.tensors()
     assert torch.equal(dataset.train.images, expected["train_images"])
@@ -183,7 +184,10 @@ def test_what_is_there_is_not_got_again_unless_it_is_damaged():
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("mnits", r"unknown dataset 'mnits' \(did you mean mnist\?\); known: cifar10, digits, mini-imagenet, mnist"),
+        (
+            "mnits",
+            r"unknown dataset 'mnits' \(did you mean mnist\?\); known: cifar10, cifar100, digits, fashion-mnist, ",
+        ),
         ("digits", "digits needs no file"),
         ("mini-imagenet", "cannot be downloaded: `protoreplay data import mini-imagenet PATH` takes a copy"),
     ],
@@ -198,6 +202,7 @@ PROGRAM = """
 import pathlib, resource, sys, time
 from tests.data import fakes
 from protoreplay.data.catalog import download_dataset
+from protoreplay.data.idx import IDX_FILES
 from protoreplay.data.sources import DownloadSource
 from protoreplay.core.errors import UserError
 

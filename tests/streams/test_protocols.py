@@ -15,6 +15,7 @@ from protoreplay.data import digits
 from protoreplay.data.catalog import DATASETS
 from protoreplay.data.images import ImageSet
 from protoreplay.methods.registry import METHODS
+from protoreplay.streams import domains
 from protoreplay.streams.protocols import PROTOCOLS, get_protocol
 from protoreplay.streams.stream import Task
 
@@ -93,6 +94,7 @@ def test_shots_repeat_the_draw(stream_of):
         images = train.images[shots["train"]]
         if shots["pixels"]:
             images = images.flatten(1)[:, shots["pixels"]].view_as(images)
+        images = domains.blurred(domains.rotated(images, shots.get("degrees", 0)), shots.get("blur", 0))
         assert torch.equal(images, task.images)
         assert train.labels[shots["train"]].tolist() == task.labels.tolist()
         assert shots["classes"] == list(task.classes)
@@ -325,7 +327,7 @@ def test_no_method_learns_from_anything_but_the_draw(method_name, name):
         ({"shots": 1000}, "1000 shots of class '0' are asked for: it has 128 training images"),
         ({"tasks": 20}, "tasks=20: these classes make at most 9 tasks"),
         ({"first_classes": 11}, "first_classes=11: the data has only 10 classes"),
-        ({"class_order": "up"}, "class_order=up: input should be 'sorted' or 'random'"),
+        ({"class_order": "up"}, "class_order=up: give sorted, random, a file, or the classes with commas"),
         ({"shot": 5}, r"unknown setting 'shot' of split-digits \(did you mean shots\?\); known: class_order, "),
     ],
 )

@@ -78,6 +78,7 @@ def path_command(name: DatasetName) -> None:
     """Print the path of a dataset's file."""
     from protoreplay.data import catalog
 
+    catalog.DATASETS.get(name).fill_cache()
     file = catalog.dataset_file(name)
     file.read()
     print(file.path)
@@ -102,7 +103,7 @@ def _state(entry: "DatasetEntry") -> str:
     if entry.file is None:
         return "always there"
     if not entry.file.path.exists():
-        return f"not here: {entry.file.remedy}"
+        return f"here, in {entry.system_copy}" if entry.is_in_system else f"not here: {entry.file.remedy}"
     try:
         content = entry.file.read()
     except UserError as error:

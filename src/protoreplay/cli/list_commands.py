@@ -46,9 +46,10 @@ def protocols_command(context: typer.Context) -> None:
 
         rows = [("name", "kind", "tasks", "classes", "images per class", "data")]
         for protocol in PROTOCOLS.values():
-            file = dataset_entry(protocol.data).file
-            here = file is None or file.path.exists()
-            state = f"{protocol.data}, here" if here or file is None else f"{protocol.data}, missing: {file.remedy}"
+            entry = dataset_entry(protocol.data)
+            state = f"{protocol.data}, here"
+            if entry.file is not None and not entry.is_here:
+                state = f"{protocol.data}, missing: {entry.file.remedy}"
             rows.append((protocol.name, protocol.kind, *protocol.outline(), state))
         rows += [("split:FOLDER", "incremental class", "", "", "", "your photos, one sub-folder per class")]
         rows += [("permuted:FOLDER", "incremental domain", "", "", "", "your photos, one sub-folder per class")]
@@ -76,6 +77,8 @@ def show_protocol_command(
         save_figure(stream_figure(protocol.stream(seed, settings), f"{name}, seed {seed}"), output)
     print(f"{name}: {protocol.kind}; {protocol.summary}")
     _print_settings(settings)
+    if protocol.dataset.is_here and (note := protocol.shortfall(settings)):
+        print(f"note: {note}")
     print("methods use", ", ".join(f"{key}={value}" for key, value in protocol.method_settings.items()))
 
 

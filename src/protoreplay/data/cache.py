@@ -20,6 +20,7 @@ from typing import Any
 
 import safetensors
 import safetensors.torch
+import torch
 from torch import Tensor
 
 from protoreplay.core.errors import UserError
@@ -38,6 +39,8 @@ class DatasetContent:
 
     Attributes:
         tensors: `train_images`, `train_labels`, `test_images`, `test_labels`; images kept at several sizes end in them.
+            In place of the two of images there may be `all_images`, training images first, with their file names in
+            `all_files`, as bytes with a line for each.
         classes: one name per class.
         source: where it came from.
         digests: SHA-256 of each tensor's bytes when it was written.
@@ -133,16 +136,23 @@ def sha256_hex(content: bytes | memoryview) -> str:
 @functools.cache
 def _dataset(path: Path, name: str, remedy: str, suffix: str) -> Dataset:
     content = _read(path, name, remedy)
+    tensors = content.tensors
     try:
+        labels = [tensors[f"{part}_labels"].long() for part in ("train", "test")]
+        if f"all_images{suffix}" not in tensors:
+            images = [tensors[f"{part}_images{suffix}"] for part in ("train", "test")]
+            train, test = (ImageSet(*pair, content.classes) for pair in zip(images, labels, strict=True))
+            return Dataset(name, train, test)
+        together = ImageSet(tensors[f"all_images{suffix}"], torch.cat(labels), content.classes)
+        cuts = slice(len(labels[0])), slice(len(labels[0]), None)
         train, test = (
-            ImageSet(
-                content.tensors[f"{part}_images{suffix}"], content.tensors[f"{part}_labels"].long(), content.classes
-            )
-            for part in ("train", "test")
+            ImageSet(together.images[cut], one, content.classes) for cut, one in zip(cuts, labels, strict=True)
         )
+        listed = tensors["all_files"]
     except (KeyError, ValueError) as error:
         raise _damaged(path, str(error), remedy) from None
-    return Dataset(name, train, test)
+    names = functools.cache(lambda: tuple(bytes(listed.numpy()).decode().split("\n")))
+    return Dataset(name, train, test, together, names)
 
 
 def _read(path: Path, name: str, remedy: str) -> DatasetContent:

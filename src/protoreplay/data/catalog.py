@@ -9,7 +9,7 @@ from typing import Any
 from protoreplay.core.errors import UserError, in_one_line
 from protoreplay.core.registry import Registry, is_in_file
 from protoreplay.core.terminal import ItemProgress
-from protoreplay.data import cifar10, digits, mini_imagenet, mnist, photo_folder
+from protoreplay.data import cifar10, cifar100, digits, fashion_mnist, mini_imagenet, mnist, photo_folder
 from protoreplay.data.cache import DatasetContent, DatasetFile
 from protoreplay.data.images import Dataset
 from protoreplay.data.sources import DownloadSource
@@ -27,6 +27,7 @@ class DatasetEntry:
         classes: the class names of what `sources` give.
         sources: where it can be got, in the order in which they are tried.
         import_copy: reads a copy at hand into the cache.
+        system_copy: a folder that a package of the system brings, from which the first of `sources` reads.
     """
 
     name: str
@@ -36,6 +37,22 @@ class DatasetEntry:
     classes: tuple[str, ...] = ()
     sources: tuple[DownloadSource, ...] = ()
     import_copy: Callable[[Path, ItemProgress], None] | None = None
+    system_copy: Path | None = None
+
+    @property
+    def is_here(self) -> bool:
+        """Whether it can be opened now: it needs no file, has one, or a package of the system has it."""
+        return self.file is None or self.file.path.exists() or self.is_in_system
+
+    @property
+    def is_in_system(self) -> bool:
+        """Whether a package of the system has it."""
+        return self.system_copy is not None and self.system_copy.is_dir()
+
+    def fill_cache(self) -> None:
+        """Put what a package of the system has into the cache, unless it is there; nothing else is got unasked."""
+        if self.file is not None and not self.file.path.exists() and self.is_in_system:
+            download_dataset(self.name, sources=self.sources[:1])
 
 
 def _as_dataset_entry(thing: Any, name: str) -> DatasetEntry:
@@ -73,12 +90,30 @@ _OWN = (
         sources=mnist.SOURCES,
     ),
     DatasetEntry(
+        "fashion-mnist",
+        "70,000 photos of 10 kinds of clothes, 28x28",
+        lambda size: _filled_file("fashion-mnist").dataset(),
+        fashion_mnist.FILE,
+        fashion_mnist.CLASSES,
+        sources=fashion_mnist.SOURCES,
+        system_copy=fashion_mnist.SYSTEM_COPY,
+    ),
+    DatasetEntry(
         "cifar10",
         "60,000 photos of 10 classes, 32x32",
         lambda size: cifar10.load(),
         cifar10.FILE,
         cifar10.CLASSES,
         sources=cifar10.SOURCES,
+    ),
+    DatasetEntry(
+        "cifar100",
+        "60,000 photos of 100 classes, 32x32",
+        lambda size: cifar100.load(),
+        cifar100.FILE,
+        cifar100.CLASSES,
+        sources=cifar100.SOURCES,
+        import_copy=cifar100.import_archive,
     ),
     DatasetEntry(
         "mini-imagenet",
@@ -108,6 +143,11 @@ def dataset_file(name: str) -> DatasetFile:
     if (file := DATASETS.get(name).file) is None:
         raise UserError(f"{name} needs no file: {DATASETS.get(name).summary}")
     return file
+
+
+def _filled_file(name: str) -> DatasetFile:
+    DATASETS.get(name).fill_cache()
+    return dataset_file(name)
 
 
 def download_dataset(
@@ -142,7 +182,10 @@ def download_dataset(
             else:
                 file.store(DatasetContent(tensors, chosen.classes, source.name), work)
                 return file.path
-    raise UserError(f"{name} could not be got ({'; '.join(failures)}): try again with a network, or install npm")
+    others = ["install npm"] if any("npm" in source.name for source in sources) else []
+    others += [f"`protoreplay data import {name} PATH` a copy"] if chosen.import_copy else []
+    remedies = ", or ".join(["try again with a network", *others])
+    raise UserError(f"{name} could not be got ({'; '.join(failures)}): {remedies}")
 
 
 def import_dataset(name: str, path: Path, progress: ItemProgress | None = None) -> Path:

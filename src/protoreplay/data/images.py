@@ -1,5 +1,6 @@
 """The one form in which images travel through the package."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -58,8 +59,27 @@ def _image_tensor(images: NDArray[Any]) -> Tensor:
 
 @dataclass(frozen=True)
 class Dataset:
-    """A training and a test `ImageSet` over the same classes."""
+    """A training and a test `ImageSet` over the same classes.
+
+    Attributes:
+        name: as people call it.
+        train: the training images.
+        test: the test images.
+        whole: both in one, training images first, where they lie so in the file.
+        files: the file names of `whole`'s images, where they are known.
+    """
 
     name: str
     train: ImageSet
     test: ImageSet
+    whole: ImageSet | None = None
+    files: Callable[[], tuple[str, ...]] | None = None
+
+    def joined(self) -> ImageSet:
+        """All images in one, training images first; not copied where they lie so in the file."""
+        if self.whole is not None:
+            return self.whole
+        images, labels = (
+            torch.cat([getattr(part, f) for part in (self.train, self.test)]) for f in ("images", "labels")
+        )
+        return ImageSet(images, labels, self.train.class_names)

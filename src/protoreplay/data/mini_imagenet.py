@@ -6,6 +6,9 @@ the order in which the three files bring them up, and each class has its own tra
 says a `split.csv` (`filename,label,role`), and without one the rule of the paper's code: the first fifth of a class,
 120 of 600, in the order of the file, is for testing. Names of classes come from a `classes.csv` (`wnid,name`) if
 there is one, and are the labels otherwise.
+
+The layout of few-shot class-incremental learning, too: `train.csv` and `test.csv` (in `images`' folder or in one beside
+it) that both have all classes, 500 images of each for training and 100 for testing.
 """
 
 import csv
@@ -73,20 +76,30 @@ def _read_tables(path: Path) -> tuple[list[_Row], dict[str, str]]:
         if PurePosixPath(member).name in _TABLES + _EXTRAS:
             tables[member] = content()
     roots = [PurePosixPath(member).parent for member in tables if PurePosixPath(member).name == _TABLES[0]]
-    if len(roots) != 1 or any(str(roots[0] / table) not in tables for table in _TABLES):
-        raise UserError(f"{path} is not mini-imagenet: it has no train.csv, val.csv and test.csv beside each other")
-    root = roots[0]
+    root = roots[0] if len(roots) == 1 else PurePosixPath("absent")
 
     def table(name: str, *columns: str) -> list[dict[str, str]]:
         return _parse(name, tables[str(root / name)], columns) if str(root / name) in tables else []
 
-    images = [row for name in _TABLES for row in table(name, "filename", "label")]
-    members = [str(root / "images" / row["filename"]) for row in images]
+    by_table = {name: table(name, "filename", "label") for name in _TABLES}
+    kinds = [{row["label"] for row in by_table[name]} for name in (_TABLES[0], _TABLES[2])]
+    cuts_images = kinds[0] == kinds[1] != set()
+    if any(not by_table[name] for name in _TABLES if not (cuts_images and name == "val.csv")):
+        raise UserError(f"{path} is not mini-imagenet: it has no train.csv, val.csv and test.csv beside each other")
+    images = [row for rows in by_table.values() for row in rows]
+    first = PurePosixPath("images") / images[0]["filename"]
+    folder = next((place for place in (root, root.parent) if str(place / first) in present), root)
+    members = [str(folder / "images" / row["filename"]) for row in images]
     if missing := next((member for member in members if member not in present), None):
         raise UserError(f"{path} is incomplete: its tables name {missing}, which is not there")
     if len(set(members)) < len(members):
         raise UserError(f"{path}: its tables name {Counter(members).most_common(1)[0][0]} twice")
-    roles = _roles(images, table("split.csv", "filename", "role"))
+    split = table("split.csv", "filename", "role")
+    if cuts_images and not split:
+        split = [
+            {**row, "role": "test" if name == "test.csv" else "train"} for name in _TABLES for row in by_table[name]
+        ]
+    roles = _roles(images, split)
     rows = [_Row(member, row["label"], role) for member, row, role in zip(members, images, roles, strict=True)]
     names = {row["wnid"]: row["name"] for row in table("classes.csv", "wnid", "name")}
     return rows, names if len(set(names.values())) == len(names) else {}
@@ -122,22 +135,23 @@ def _roles(images: list[dict[str, str]], split: list[dict[str, str]]) -> list[st
 
 def _read_images(path: Path, rows: list[_Row], labels: list[str], progress: ItemProgress) -> dict[str, Tensor]:
     """Images straight into their place: at full size there is no room in memory for two copies."""
-    tensors: dict[str, Tensor] = {}
-    places: dict[str, tuple[str, int]] = {}
+    ordered = sorted(rows, key=lambda row: row.role == "test")
+    places = {row.member: index for index, row in enumerate(ordered)}
     number = {label: index for index, label in enumerate(labels)}
-    for part in ("train", "test"):
-        members = [row for row in rows if row.role == part]
-        places |= {row.member: (part, index) for index, row in enumerate(members)}
-        tensors[f"{part}_labels"] = torch.tensor([number[row.label] for row in members])
-        for size in SIZES:
-            tensors[f"{part}_images_{size}"] = torch.empty(len(members), 3, size, size, dtype=torch.uint8)
+    tensors = {
+        f"{part}_labels": torch.tensor([number[row.label] for row in rows if row.role == part])
+        for part in ("train", "test")
+    }
+    names = "\n".join(PurePosixPath(row.member).name for row in ordered)
+    tensors["all_files"] = torch.frombuffer(bytearray(names.encode()), dtype=torch.uint8)
+    for size in SIZES:
+        tensors[f"all_images_{size}"] = torch.empty(len(rows), 3, size, size, dtype=torch.uint8)
 
     def place(item: tuple[str, bytes]) -> None:
         member, content = item
-        part, index = places[member]
         try:
             for size, image in zip(SIZES, pictures.decode_picture(io.BytesIO(content), *SIZES), strict=True):
-                tensors[f"{part}_images_{size}"].numpy()[index] = image
+                tensors[f"all_images_{size}"].numpy()[places[member]] = image
         except UserError as error:
             raise UserError(f"{path}: {member}: {error}") from None
 

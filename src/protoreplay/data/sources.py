@@ -3,6 +3,7 @@
 What comes from either is checked by its content, so neither needs to be trusted; nothing of it is executed.
 """
 
+import hashlib
 import re
 import shutil
 import subprocess
@@ -101,3 +102,10 @@ def check_digests(content: Mapping[str, bytes | memoryview], digests: Mapping[st
     for name, expected in digests.items():
         if sha256_hex(content[name]) != expected:
             raise UserError(f"{name} is not the published one: its SHA-256 is another")
+
+
+def check_md5(path: Path, expected: str) -> None:
+    """A `UserError` unless the file has its published MD5, for old datasets the only digest that there is."""
+    with path.open("rb") as file:
+        if hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False)).hexdigest() != expected:
+            raise UserError(f"{path.name} is not the published one: its MD5 is another")

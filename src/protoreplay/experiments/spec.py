@@ -1,6 +1,7 @@
 """What one run is: protocol, method, seed and settings, all resolved and checked before anything is written."""
 
 import functools
+import hashlib
 import itertools
 import platform
 import re
@@ -111,6 +112,8 @@ class RunSpec:
         """The content of `config.json`: everything needed to repeat the run, and what it is computed with."""
         instructions = torch.backends.cpu.get_cpu_capability()
         computed_with = installed_versions() | {"device": pick_device(self.device), "processor": instructions}
+        if note := self.protocol.shortfall(self.stream_settings):
+            computed_with["data"] = note
         return RunConfig(
             **dict(self.identity(stream.known_classes())),
             versions=computed_with,
@@ -249,6 +252,15 @@ def resolve_grid(
     return [replace(spec, seed=seed) for seed in dict.fromkeys(seeds) for spec in variants.values()]
 
 
+def _short_text(value: Any) -> str:
+    """A value in the name of a folder, which has at most 255 letters: the end of a path, the beginning of a list."""
+    text = str(value)
+    if len(text) <= 60:
+        return text
+    digest = hashlib.sha256(text.encode()).hexdigest()[:8]
+    return f"{text[:20]}-{digest}" if "," in text else f"{digest}-{text[-30:]}"
+
+
 def _variants(
     protocol: Protocol,
     method_names: list[str],
@@ -278,7 +290,7 @@ def _variants(
         given = {key: overrides[key] for key in sorted(overrides) if key in own or key in stream_fields}
         given |= {"eval": evaluation} if evaluation != "test" else {}
         given |= {"on": Path(short_names([encoder])[encoder]).name} if encoder else {}
-        variant = file_name(",".join([short[name], *(f"{key}={value}" for key, value in given.items())]))
+        variant = file_name(",".join([short[name], *(f"{key}={_short_text(value)}" for key, value in given.items())]))
         code = code_of_run(protocol, name, settings, features)
         spec = RunSpec(protocol, stream_settings, name, settings, 0, evaluation, variant, code=code)
         specs.append(replace(spec, encoder=encoder, fingerprint=fingerprint))

@@ -18,6 +18,11 @@ from protoreplay.streams.stream import Task
 
 FeatureName = Literal["pixels", "random", "encoder", "dictionary"]
 
+LARGEST_BATCH = 2**26
+"""Numbers of pixels that go through a trunk together."""
+PART = 256
+"""Images at a time where there are more."""
+
 
 class FeatureSettings(Settings):
     """Settings of every method that stands on untrained features."""
@@ -101,8 +106,12 @@ class FixedFeatureMethod(Method[F]):
         return self.context.features or self.config.features == "pixels"
 
     def _features(self, images: Tensor) -> Tensor:
-        """Of one batch of images, uint8 N x C x H x W, the features, N x D."""
-        features: Tensor = self.features(images)
+        """Of images, uint8 N x C x H x W, the features, N x D."""
+        # In one go, as ever, unless a trunk's activations would fill the memory: a base session of 84 pixels does.
+        parts = images.split(PART if images.numel() > LARGEST_BATCH else max(1, len(images)))
+        features: Tensor = (
+            self.features(images) if len(parts) == 1 else torch.cat([self.features(part) for part in parts])
+        )
         return features
 
     def learn(self, task: Task, on_step: StepCallback = ignore_steps) -> None:

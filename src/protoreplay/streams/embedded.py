@@ -79,61 +79,58 @@ class EmbeddedStream(Stream):
     def task(self, position: int) -> Task:
         """The training data of the task at `position` (from 1), as features."""
         plan = self.plans[position - 1]
-        return Task(position, plan.classes, *self._embedded(self.train, plan.train, plan.pixels))
+        return Task(position, plan.classes, *self._embedded(self.train, plan.train, plan))
 
     def test_set(self, position: int) -> tuple[Tensor, Tensor]:
         """Features (float32, N x D x 1 x 1) and labels (int64, N) on which the task at `position` is tested."""
         plan = self.plans[position - 1]
-        return self._embedded(self.test, plan.test, plan.pixels)
+        return self._embedded(self.test, plan.test, plan)
 
     def prepare(self, tell: TellFeatures) -> None:
         """Make what all tasks need and nobody has made yet, at once."""
         if not self.encoder.kept:
             return
-        wanted: dict[tuple[int, bytes], list[tuple[ImageSet, Tensor, Tensor | None]]] = {}
+        wanted: dict[tuple[int, str], list[tuple[ImageSet, Tensor, TaskPlan]]] = {}
         for plan in self.plans:
             for source, indices in ((self.train, plan.train), (self.test, plan.test)):
-                if _REMEMBERED.get(self._key(source, indices, plan.pixels)) is None:
-                    group = id(source), b"" if plan.pixels is None else _sha256(plan.pixels)
-                    wanted.setdefault(group, []).append((source, indices, plan.pixels))
+                if _REMEMBERED.get(self._key(source, indices, plan)) is None:
+                    wanted.setdefault((id(source), plan.change_key), []).append((source, indices, plan))
         for members in wanted.values():
-            source, _, pixels = members[0]
-            self._rows(source, torch.cat([indices for _, indices, _ in members]).unique(), pixels, tell)
+            source, _, plan = members[0]
+            self._rows(source, torch.cat([indices for _, indices, _ in members]).unique(), plan, tell)
 
     def _learned_images(self, plan: TaskPlan) -> Tensor:
         # As the data has them: what is done to them on the way to the encoder follows from the run's settings.
         images = self.train.images[plan.train]
-        return images if plan.pixels is None else super()._learned_images(plan)
+        return super()._learned_images(plan) if plan.change_key else images
 
-    def _embedded(self, source: ImageSet, indices: Tensor, pixels: Tensor | None) -> tuple[Tensor, Tensor]:
-        key = self._key(source, indices, pixels)
+    def _embedded(self, source: ImageSet, indices: Tensor, plan: TaskPlan) -> tuple[Tensor, Tensor]:
+        key = self._key(source, indices, plan)
         found = _REMEMBERED.get(key)
         if found is None:
-            found = torch.from_numpy(self._rows(source, indices, pixels))[:, :, None, None]
+            found = torch.from_numpy(self._rows(source, indices, plan))[:, :, None, None]
             _REMEMBERED.put(key, source, found)
         return found, source.labels[indices]
 
-    def _key(self, source: ImageSet, indices: Tensor, pixels: Tensor | None) -> tuple[Any, ...]:
-        order = b"" if pixels is None else _sha256(pixels)
-        return self.encoder.fingerprint, id(source), self.image_size, _sha256(indices), order
+    def _key(self, source: ImageSet, indices: Tensor, plan: TaskPlan) -> tuple[Any, ...]:
+        return self.encoder.fingerprint, id(source), self.image_size, _sha256(indices), plan.change_key
 
     def _rows(
         self,
         source: ImageSet,
         indices: Tensor,
-        pixels: Tensor | None,
+        plan: TaskPlan,
         tell: TellFeatures = lambda done, total: None,
     ) -> FeatureRows:
         """N x D."""
 
         def make(place: int) -> FeatureRows:
-            image = self._gather(source, indices[place : place + 1], pixels)[0]
+            image = self._gather(source, indices[place : place + 1], plan)[0]
             return self._taken(self.encoder.embed(image))[0]
 
         if not self.encoder.kept:
-            return self._taken(self.encoder.embed(self._gather(source, indices, pixels)[0]))
-        order = "" if pixels is None else _sha256(pixels).hex()
-        about = json.dumps([list(source.images.shape[1:]), self.image_size, order]).encode()
+            return self._taken(self.encoder.embed(self._gather(source, indices, plan)[0]))
+        about = json.dumps([list(source.images.shape[1:]), self.image_size, plan.change_key]).encode()
         images = np.ascontiguousarray(source.images[indices].numpy())
         keys = [hashlib.sha256(about + image.tobytes()).digest() for image in images]
         store = feature_store(self.encoder.fingerprint, self.encoder.name, features_folder())

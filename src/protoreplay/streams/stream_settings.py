@@ -1,13 +1,30 @@
 """What can be changed of a stream. Needs no PyTorch: tables and reports of finished runs are made without it."""
 
-from typing import Annotated, Literal
+import os
+from pathlib import Path
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from protoreplay.core.settings import Settings
 
 EvaluationImages = Literal["test", "validation"]
 """Test images, or validation images cut from the training set."""
+
+
+def _listed_classes(given: Any) -> Any:
+    """A text that is neither `sorted` nor `random` as names: those in the file it names, or those between commas."""
+    if not isinstance(given, str) or given in ("sorted", "random"):
+        return tuple(map(str, given)) if isinstance(given, list | tuple) else given
+    try:
+        # Path.is_file raises where a list is longer than a path may be.
+        text = Path(given).read_text() if os.path.isfile(given) else given  # noqa: PTH113
+    except (OSError, UnicodeDecodeError) as error:
+        raise ValueError(f"cannot be read ({' '.join(str(error).split())})") from None
+    names = tuple(name.strip() for line in text.splitlines() for name in line.split(",") if name.strip())
+    if names == (given,):
+        raise ValueError("give sorted, random, a file, or the classes with commas between them")
+    return names
 
 
 class StreamSettings(Settings):
@@ -33,12 +50,22 @@ class SplitSettings(StreamSettings):
     """Classes of the first task."""
     classes_per_task: int = Field(1, ge=1)
     """Classes that each later task brings."""
-    class_order: Literal["sorted", "random"] = "sorted"
-    """Order in which the classes come; `random` is drawn from the seed."""
+    class_order: Annotated[Literal["sorted", "random"] | tuple[str, ...], BeforeValidator(_listed_classes)] = "sorted"
+    """Order in which the classes come: `sorted`, `random` (drawn from the seed), or all of them by name or number, in a
+    file or with commas between them."""
+    held_out: Annotated[int, Field(ge=1)] | Literal["given"] = Field("given", exclude_if=lambda kept: kept == "given")
+    """Test images per class, at most, that the data sets aside; those beyond are for training. `given`: all of them."""
+    shot_list: str = Field("", exclude_if=lambda path: not path)
+    """A folder with a file per session, or a file, that lists the training images: an index or a path per line."""
+    shot_list_sha256: str = Field("", exclude_if=lambda digest: not digest)
+    """Digest of that list: it is filled in, and a list that has changed since is refused."""
 
 
 class PermutedSettings(StreamSettings):
-    """Settings of a stream in which the same classes come back with their pixels in another order."""
+    """Settings of a stream in which the same classes come back with their pixels changed."""
 
     tasks: int = Field(10, ge=1)
-    """Number of tasks, each with a pixel order of its own; the first keeps the order of the images."""
+    """Number of tasks, each with a change of its own; the first keeps the images as they are."""
+    change: Literal["permute", "rotate", "blur"] = Field("permute", exclude_if=lambda change: change == "permute")
+    """What distinguishes tasks: the order of the pixels, an angle of 0 to 180 degrees drawn from the seed, or a
+    Gaussian blur that grows from task to task up to a tenth of the image's side."""
