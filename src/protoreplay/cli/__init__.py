@@ -21,12 +21,13 @@ from protoreplay.cli.photo_tools_commands import tools_app
 from protoreplay.cli.research_commands import research_app
 from protoreplay.cli.result_commands import results_app
 from protoreplay.cli.serve_commands import serve_app
+from protoreplay.cli.watch_command import watch_app
 from protoreplay.core.errors import UserError
 from protoreplay.core.extras import research_remedy
 
 DOORS = {
     "Research": (research_app, results_app, analysis_app, lists_app),
-    "Photos": (photos_app, models_app, tools_app, serve_app),
+    "Photos": (photos_app, models_app, tools_app, watch_app, serve_app),
     "Data": (data_app,),
 }
 """The commands as `protoreplay --help` groups them."""
