@@ -1,6 +1,6 @@
 """Measure the photo classifier on real photos and record it under results/photos/.
 
-python experiments/photo_results.py cifar|unknown|alike|mini|onnx|kill ...
+python experiments/photo_results.py cifar|unknown|alike|mini|onnx|kill|encoders ...
 
 The cache has cifar10, mnist and mini-imagenet; Fashion-MNIST is where Debian's `dataset-fashion-mnist` puts it.
 
@@ -91,6 +91,19 @@ def cifar(root: Path) -> dict[str, Any]:
         "mean": {k: float(np.mean([r[k] for r in rows])) for k in ("accuracy", "one_call", "refused")},
         "draws": rows,
     }
+
+
+def encoders(root: Path) -> dict[str, Any]:
+    """The draws and test images of `cifar` with each built-in encoder, taught in one call."""
+    write_cifar(root)
+    found: dict[str, list[float]] = {}
+    for encoder in ("lite0", "lite2"):
+        for number in range(DRAWS):
+            model = root / f"{encoder}-{number}"
+            command("learn", model, root / f"draw-{number}", "--encoder", encoder)
+            score = json.loads(command("evaluate", model, root / "test", "--format", "json"))
+            found.setdefault(encoder, []).append(score["accuracy"])
+    return {"mean": {name: round(float(np.mean(each)), 4) for name, each in found.items()}, "draws": found}
 
 
 def best_of(answer: Answer, names: Sequence[str]) -> str:
@@ -294,6 +307,7 @@ EXPERIMENTS: dict[str, Callable[[Path], dict[str, Any]]] = {
     "mini": mini,
     "onnx": onnx,
     "kill": kill,
+    "encoders": encoders,
 }
 
 

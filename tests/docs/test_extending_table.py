@@ -71,7 +71,7 @@ def test_an_encoder_is_one_function_and_one_line(package):
         )
     line = '        "mean-pixel": EncoderEntry("trained", "the mean of each channel", f"{_TRUNKS}:mean_pixel"),\n'
     insert(package / "encoders" / "registry.py", '        "lenet":', line)
-    assert "mean-pixel" in use(package, "encoders")
+    assert "mean-pixel" in use(package, "encoders", "--quick")
     words = ["--set", "encoder=mean-pixel", "--set", "tasks=2", "--set", "epochs=1"]
     assert "sgd" in use(package, "bench", "split-digits", "--methods", "sgd", "--seeds", "1", *words)
 

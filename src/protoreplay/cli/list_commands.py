@@ -1,4 +1,4 @@
-"""The commands that list what there is by name: methods, protocols, encoders."""
+"""The commands that list what there is by name: methods, protocols."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -80,19 +80,6 @@ def show_protocol_command(
     if protocol.dataset.is_here and (note := protocol.shortfall(settings)):
         print(f"note: {note}")
     print("methods use", ", ".join(f"{key}={value}" for key, value in protocol.method_settings.items()))
-
-
-@lists_app.command("encoders")
-def encoders_command() -> None:
-    """List the encoders: networks that methods train, features that need no training, pretrained networks."""
-    from protoreplay.encoders.registry import ENCODERS
-
-    rows = [("name", "kind", "what it is")]
-    rows += [(name, entry.kind, entry.summary) for name, entry in ENCODERS.items()]
-    rows += [("timm:NAME", "pretrained", "a model of timm with its weights")]
-    rows += [("FILE.onnx", "pretrained", "an ONNX graph of your own")]
-    rows += [("FILE.py:NAME", "trained", "a torch.nn.Module of your own, or a function that makes one")]
-    print_columns(rows)
 
 
 def _print_settings(settings: "BaseModel") -> None:

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from protoreplay.cli.photo_commands import EncoderName, ModelFile, changed_model, open_classifier
+from protoreplay.cli.printing import print_columns
 from protoreplay.core.errors import UserError
 
 models_app = typer.Typer()
@@ -77,3 +78,40 @@ def explain_answer(
     for kept in found.nearest:
         print(f"  like {kept}")
     print(output)
+
+
+@models_app.command("encoders")
+def encoders_command(
+    more: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[NAME]...", help="Also measure these: timm:NAME, FILE.onnx, lite2@288."),
+    ] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Open and measure nothing.")] = False,
+) -> None:
+    """List what turns images into features: for photos with size, speed here and accuracy; then those of research."""
+    from protoreplay.encoders.registry import ENCODERS
+    from protoreplay.photos.encoder_list import list_encoders, timm_state
+
+    rows = [("for photos", "side", "size", "images a second here", "CIFAR-10, ten photos a class", "")]
+    for one in list_encoders(not quick, tuple(more or ())):
+        numbers = (
+            f"{one.side or '?'}",
+            f"{one.megabytes:.0f} MB",
+            f"{one.speed:.0f} on one core",
+            f"{one.accuracy:.1%}",
+        )
+        known = (one.side, one.megabytes, one.speed, one.accuracy)
+        shown = (text if number else "-" for text, number in zip(numbers, known, strict=True))
+        rows.append((one.name, *shown, one.state))
+    rows += [("timm:NAME", "", "", "", "", f"a model of timm with its weights; {timm_state()}")]
+    rows += [("FILE.onnx", "", "", "", "", "an ONNX graph of your own")]
+    print_columns(rows)
+    print()
+    others = [(name, entry) for name, entry in ENCODERS.items() if entry.kind != "pretrained"]
+    print_columns(
+        [
+            ("for research", "kind", "what it is"),
+            *((name, entry.kind, entry.summary) for name, entry in others),
+            ("FILE.py:NAME", "trained", "a torch.nn.Module of your own, or a function that makes one"),
+        ]
+    )

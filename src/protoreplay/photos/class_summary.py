@@ -9,6 +9,7 @@ import numpy as np
 
 from protoreplay.core.columns import align_columns
 from protoreplay.photos import advice
+from protoreplay.photos.enough import advice_lines, judge_teaching
 from protoreplay.photos.photo_model import ModelEvent, PhotoModel
 from protoreplay.prototypes.calibration import FEWEST_GROUPS
 
@@ -89,15 +90,21 @@ def summary_lines(model: PhotoModel) -> Iterator[str]:
     )
     if found:
         yield _refusals(model)
-    rows = [("class", "photos", "bytes kept", "learned", "spread", "likely confused with")]
+    judged = judge_teaching(model) if found else []
+    right = {one.name: one.shares() for one in judged}
+    rows = [("class", "photos", "bytes kept", "learned", "spread", "right if left out", "likely confused with")]
     for summary in found:
         confused = ", ".join(f"{name} {share:.0%}" for name, share in summary.confused if share >= 0.01)
         spread = f"{summary.spread:.2f}" if summary.spread else "-"
         learned = _day(summary.first) + (
             "" if _day(summary.first) == _day(summary.last) else f" to {_day(summary.last)}"
         )
-        rows.append((summary.name, str(summary.photos), f"{sum(summary.kept.values()):,}", learned, spread, confused))
+        size, left_out = f"{sum(summary.kept.values()):,}", right.get(summary.name, "-")
+        rows.append((summary.name, str(summary.photos), size, learned, spread, left_out, confused))
     yield from align_columns(rows)
+    if judged:
+        yield "taught enough?"
+        yield from (f"  {line}" for line in advice_lines(judged))
 
 
 def event_line(event: ModelEvent) -> str:

@@ -47,7 +47,8 @@ class Explanation:
         answer: what the model says; `choices` has the answer and the next class.
         pixels: uint8, 3 x S x S: the part of the photo that the encoder looks at.
         lead: H x W: by how much each place moves the lead of the answer over the next class; of the only class, its
-            score. Above 0 it speaks for the answer, below 0 for the other.
+            score. Without a place above 0 the lead would be smaller, without one below 0 larger; a place like the
+            average of all has 0, so that they add up to about nothing.
         nearest: the kept photos most like this one, of any class.
     """
 

@@ -60,8 +60,8 @@ def _title(explanation: Explanation) -> list[str]:
 def _legend(explanation: Explanation) -> list[tuple[tuple[int, int, int], str]]:
     labels = [textwrap.shorten(choice.label, 40, placeholder="...") for choice in explanation.answer.choices]
     if len(labels) == 1:
-        return [(FOR, f"speaks for {labels[0]}"), (AGAINST, f"speaks against {labels[0]}")]
-    return [(FOR, f"speaks for {labels[0]}, not {labels[1]}"), (AGAINST, f"speaks for {labels[1]}, not {labels[0]}")]
+        return [(FOR, f"raises the score of {labels[0]}"), (AGAINST, "lowers it")]
+    return [(FOR, f"raises the lead of {labels[0]} over {labels[1]}"), (AGAINST, "lowers it")]
 
 
 def _coloured(photo: Image.Image, lead: npt.NDArray[np.float64]) -> Image.Image:
