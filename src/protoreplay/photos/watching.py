@@ -146,7 +146,8 @@ class WatchedFolder:
     def look(self) -> Iterator[ArrivedPhoto]:
         """Photos that are ready, in the order of their names."""
         before, self._waiting = self._waiting, {}
-        for path in list(walk_photos([self.folder])):
+        # Photos inside zip files are not taken: of them it cannot be told which have been answered.
+        for path in [photo for photo in walk_photos([self.folder]) if isinstance(photo, Path)]:
             with contextlib.suppress(OSError):  # gone again, or not to be read: perhaps at the next look
                 mark, place = _mark(path), str(path.relative_to(self.folder))
                 if not mark[0] or self.state.is_done(place, mark):
