@@ -130,10 +130,10 @@ class RunFolder:
         writer.writerows(counts)
         write_whole(self._counts, text.getvalue().encode())
 
-    def append_event(self, event: Mapping[str, Any]) -> None:
-        """Add one line to `events.jsonl`."""
+    def append_events(self, events: Iterable[Mapping[str, Any]]) -> None:
+        """Add a line each to `events.jsonl`."""
         with self._events.open("ab") as file:
-            file.write((json.dumps(event) + "\n").encode())
+            file.write("".join(json.dumps(event) + "\n" for event in events).encode())
             file.flush()
             os.fsync(file.fileno())
 
@@ -170,8 +170,10 @@ class RunFolder:
                 raise UserError(f"{self._checkpoint} is damaged ({error}): remove it to start the run again") from None
             position = int(metadata["position"])
             counts = [Count(*row) for row in json.loads(metadata["counts"])]
-        kept = [event for event in self.events() if event["task"] <= position]
-        write_whole(self._events, "".join(json.dumps(event) + "\n" for event in kept).encode())
+        there = self.events()
+        kept = [event for event in there if event["task"] <= position]
+        if kept or self._events.exists():
+            write_whole(self._events, "".join(json.dumps(event) + "\n" for event in kept).encode())
         return position, counts, state
 
     def fail(self, error: str) -> None:

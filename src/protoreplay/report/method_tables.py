@@ -34,7 +34,9 @@ def results_table(
     _check_names([spread], SPREADS, "spread")
     shown = columns or SHOWN
     tests, best = _tests(groups, against), _best_values(groups)
-    several = len({group.protocol for group in groups}) > 1
+    # On features of an encoder the protocol's name says which, so that nobody takes them for results on images.
+    encoded = any(result.config.encoder for group in groups for result in group.results)
+    several = encoded or len({group.protocol for group in groups}) > 1
     body, records = [], []
     for group in groups:
         reference, corrected = tests[group.protocol, group.label]
@@ -49,7 +51,7 @@ def results_table(
     sentences = [BEST_LEGEND] if any(cell.strong for line in body for cell in line) else []
     if any(corrected for _, corrected in tests.values()):
         sentences = [_spread_note(spread), *sentences, _test_note(groups, tests, against)]
-    if several:
+    if len({group.protocol for group in groups}) > 1:
         sentences.append("Lines of different protocols cannot be compared.")
     return Table([*["protocol"] * several, *header], body, 1 + several, records, " ".join(sentences), best=True)
 
