@@ -149,6 +149,7 @@ def test_continues_after_a_stop_inside_a_task_and_between_its_files(tmp_path, ta
 @pytest.mark.parametrize("number", range(6))
 def test_continues_after_a_stop_before_each_file_it_writes(tmp_path, monkeypatch, number):
     """And whenever it writes, another command may look at the folder."""
+    monkeypatch.setattr("protoreplay.experiments.run.CHECKPOINT_SECONDS", 0.0)
     spec, whole, cut = small(tasks=2), tmp_path / "whole", tmp_path / "cut"
     config, written = spec.config(spec.stream()), []
 

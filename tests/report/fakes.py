@@ -27,7 +27,7 @@ def fake_run(path, method, seed, accuracies, settings=None, finished=True, kept=
         folder.write_counts(rows if finished else rows[:-1])
         items = kept if isinstance(kept, dict) else {"network": kept, "memory": 5}
         ledger = [{"name": name, "numbers": n, "bytes": 4 * n if n != 5 else 5} for name, n in items.items()]
-        folder.append_event({"task": 1, "learn_seconds": 1.0, "test_seconds": 0.5, "kept": ledger})
+        folder.append_events([{"task": 1, "learn_seconds": 1.0, "test_seconds": 0.5, "kept": ledger}])
         folder.clean()
 
 

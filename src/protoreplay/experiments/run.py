@@ -2,6 +2,8 @@
 
 import contextlib
 import dataclasses
+import functools
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -29,6 +31,10 @@ AnswerCallback = Callable[[int, Tensor, Tensor], None]
 
 LOSSES_PER_TASK = 20
 LOGS = {"tensorboard": TensorBoard}
+
+CHECKPOINT_SECONDS = 0.5
+"""Tasks that take less together are written down together: a kill loses no more, and a run of milliseconds does not
+wait for the disk after each of its tasks."""
 
 FEATURES_KEPT = 1 << 26
 """Numbers of test features at most that are kept from task to task: 256 MiB."""
@@ -83,8 +89,8 @@ def execute(spec: RunSpec, path: Path, progress: RunProgress | None = None, log:
     """Do the run in the folder `path`, or what is left of it, and return its counts; `log` is one of `LOGS`.
 
     A finished run is not done again, unless it is of other source and `spec.other_source` says so. An unfinished one
-    continues after its last whole task with the same result as if it had never stopped; where it was begun under other
-    versions or of other source, it starts over, so that a result has one origin.
+    continues after the last task written down with the same result as if it had never stopped; where it was begun under
+    other versions or of other source, it starts over, so that a result has one origin.
     """
     progress = logged(progress or RunProgress(), path, log)
     stream = spec.stream()
@@ -121,15 +127,22 @@ def execute(spec: RunSpec, path: Path, progress: RunProgress | None = None, log:
         progress.begin(spec.name, len(stream), done)
         if isinstance(stream, EmbeddedStream):
             stream.prepare(progress.features)
+        events, saved = list[dict[str, Any]](), time.monotonic()
         for position in range(done + 1, len(stream) + 1):
-            counts += _one_task(method, stream, tests, position, folder, progress, counts, snapshots, tally)
-            if position < len(stream):
+            added, event = _one_task(method, stream, tests, position, progress, counts, snapshots, tally)
+            counts, events = counts + added, [*events, event]
+            last = position == len(stream)
+            if not last and not snapshots and time.monotonic() - saved < CHECKPOINT_SECONDS:
+                continue
+            folder.append_events(events)
+            if not last:
                 folder.save_checkpoint(position, counts, method.state(), tally.to_text())
             else:
                 folder.write_answers(
                     {"confusion": tally.confusion, "calibration": tally.calibration, "top5": tally.top}
                 )
             folder.write_counts(counts)
+            events, saved = [], time.monotonic()
         folder.clean()
     return counts
 
@@ -182,12 +195,12 @@ def _one_task(
     stream: Stream,
     tests: EmbeddedTestSets,
     position: int,
-    folder: RunFolder,
     progress: RunProgress,
     before: list[Count],
     snapshots: SnapshotWriter | None,
     tally: AnswerTally,
-) -> list[Count]:
+) -> tuple[list[Count], dict[str, Any]]:
+    """The counts after one more task, and its event."""
     losses: list[float] = []
 
     def report(step: int, steps: int, loss: float) -> None:
@@ -209,19 +222,23 @@ def _one_task(
     if snapshots:
         snapshots.write(method, lambda tested: tests.get(method, tested), position)
     accuracy = accuracies([*before, *counts])[-1]
-    folder.append_event(
-        {
-            "task": position,
-            "time": time.time(),
-            "learn_seconds": round(learned - started, 4),
-            "test_seconds": round(tested - learned, 4),
-            "accuracy": accuracy,
-            "losses": losses,
-            "kept": [dataclasses.asdict(item) for item in method.ledger()],
-        }
-    )
+    event = {
+        "task": position,
+        "time": time.time(),
+        "learn_seconds": round(learned - started, 4),
+        "test_seconds": round(tested - learned, 4),
+        "accuracy": accuracy,
+        "losses": losses,
+        "kept": [dataclasses.asdict(item) for item in method.ledger()],
+    }
     progress.task(position, accuracy, tested - started)
-    return counts
+    return counts, event
+
+
+@functools.cache
+def _blas(*loaded: bool) -> threadpoolctl.ThreadpoolController:
+    """Of NumPy, and of what else was `loaded`: looked for once, because that takes as long as a short run."""
+    return threadpoolctl.ThreadpoolController()
 
 
 @contextlib.contextmanager
@@ -235,7 +252,7 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(1)
     torch.set_flush_denormal(True)
     try:
-        with threadpoolctl.threadpool_limits(1, user_api="blas"):  # NumPy's
+        with _blas("scipy.linalg" in sys.modules, "sklearn" in sys.modules).limit(limits=1, user_api="blas"):
             yield
     finally:
         torch.set_flush_denormal(False)

@@ -158,10 +158,10 @@ class RunFolder:
         except (ValueError, TypeError):
             raise UserError(f"{path} is not a table of {','.join(_fields_of(name))}") from None
 
-    def append_event(self, event: Mapping[str, Any]) -> None:
-        """Add one line to `events.jsonl`."""
+    def append_events(self, events: Iterable[Mapping[str, Any]]) -> None:
+        """Add a line each to `events.jsonl`."""
         with self._events.open("ab") as file:
-            file.write((json.dumps(event) + "\n").encode())
+            file.write("".join(json.dumps(event) + "\n" for event in events).encode())
             file.flush()
             os.fsync(file.fileno())
 
@@ -201,8 +201,10 @@ class RunFolder:
             position = int(metadata["position"])
             counts = [Count(*row) for row in json.loads(metadata["counts"])]
             answers = metadata.get("answers", "")
-        kept = [event for event in self.events() if event["task"] <= position]
-        write_whole(self._events, "".join(json.dumps(event) + "\n" for event in kept).encode())
+        there = self.events()
+        kept = [event for event in there if event["task"] <= position]
+        if kept or self._events.exists():
+            write_whole(self._events, "".join(json.dumps(event) + "\n" for event in kept).encode())
         return position, counts, state, answers
 
     def fail(self, error: str) -> None:

@@ -39,7 +39,9 @@ def results_table(
     shown, told = columns or SHOWN, columns or RECORDED
     needed = dict.fromkeys((*shown, *told))
     tests, (best, second) = _tests(groups, against, needed), _best_values(groups, needed)
-    several = len({group.protocol for group in groups}) > 1
+    # On features of an encoder the protocol's name says which, so that nobody takes them for results on images.
+    encoded = any(result.config.encoder for group in groups for result in group.results)
+    several = encoded or len({group.protocol for group in groups}) > 1
     body, records = [], []
     for group in groups:
         reference, corrected = tests[group.protocol, group.label]
@@ -58,7 +60,7 @@ def results_table(
     if outdated := sorted({part for group in groups for part in group.outdated}):
         again = "`bench --redo` does them again"
         sentences.append(f"{OUTDATED}: runs of other source than the present {' and '.join(outdated)}; {again}.")
-    if several:
+    if len({group.protocol for group in groups}) > 1:
         sentences.append("Lines of different protocols cannot be compared.")
     return Table([*["protocol"] * several, *header], body, 1 + several, records, " ".join(sentences), best=True)
 

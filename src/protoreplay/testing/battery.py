@@ -15,6 +15,7 @@ def check_method(
     settings: Mapping[str, Any] | None = None,
     *,
     image_shape: ImageShape = (1, 8, 8),
+    features: bool = False,
 ) -> None:
     """Check that a method keeps the contract of `Method`, on a small stream of toy images.
 
@@ -27,12 +28,13 @@ def check_method(
         settings: of the method. By default its own, but for methods that train a network, which take a small one and
             few epochs: give settings with which the method learns a task of four images in less than a second.
         image_shape: channels, height, width of the images, for methods that need larger ones.
+        features: check it as it is with `--encoder`: it is given the pixels of the images as features.
 
     Raises:
         AssertionError: the method breaks the contract.
         UserError: there is no such method, or it does not have such settings.
     """
-    subject = Subject.of(method, settings, image_shape)
+    subject = Subject.of(method, settings, image_shape, features)
     subject.entry.settings({}, subject.settings, subject.name)
     for name, check in CHECKS.items():
         try:

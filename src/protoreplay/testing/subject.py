@@ -1,7 +1,8 @@
 """A method to be checked: built and taught as often as the checks want."""
 
+import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -29,12 +30,14 @@ class Subject:
         settings: of the method, where they differ from its own.
         image_shape: channels, height, width of the toy images.
         name: for messages.
+        features: whether it is given the pixels as features, N x D x 1 x 1, as `--encoder pixels` gives them.
     """
 
     entry: MethodEntry
     settings: Mapping[str, Any] = field(default_factory=dict)
     image_shape: ImageShape = (1, 8, 8)
     name: str = "method"
+    features: bool = False
 
     @classmethod
     def of(
@@ -42,12 +45,13 @@ class Subject:
         method: type[Method[Any]] | MethodEntry | str,
         settings: Mapping[str, Any] | None = None,
         image_shape: ImageShape = (1, 8, 8),
+        features: bool = False,
     ) -> "Subject":
         """From a class, an entry of the registry, or a name: registered, or `FILE.py:NAME`."""
         if isinstance(method, str):
-            return cls(get_method(method), settings or {}, image_shape, method)
+            return cls(get_method(method, features), settings or {}, image_shape, method, features)
         entry = method if isinstance(method, MethodEntry) else MethodEntry(method)
-        return cls(entry, settings or {}, image_shape, entry.method.__name__)
+        return cls(entry, settings or {}, image_shape, entry.method.__name__, features)
 
     @property
     def trains(self) -> bool:
@@ -58,7 +62,8 @@ class Subject:
         """The method before it has learned anything; `settings` come before those of the subject."""
         short = SHORT if self.trains else {}
         config = self.entry.settings(short, {**self.settings, **settings}, self.name)
-        return self.entry.build(config, MethodContext(self.image_shape, TOY_CLASSES, seed))
+        shape = (math.prod(self.image_shape), 1, 1) if self.features else self.image_shape
+        return self.entry.build(config, MethodContext(shape, TOY_CLASSES, seed, features=self.features))
 
     def build_patient(self) -> Iterator[Method[Any]]:
         """The same with enough passes over the images to learn from them: first with a few, then with more."""
@@ -70,7 +75,8 @@ class Subject:
 
     def task(self, position: int, classes: tuple[int, ...], shots: int = 4) -> Task:
         """A task of toy images."""
-        return toy_task(position, classes, shots, self.image_shape)
+        task = toy_task(position, classes, shots, self.image_shape)
+        return replace(task, images=self._given(task.images))
 
     def taught(self, seed: int = 0, tasks: int = 3) -> Method[Any]:
         """The method after the first tasks of the stream."""
@@ -80,6 +86,9 @@ class Subject:
         return method
 
     def images(self, count: int = 40) -> Tensor:
-        """Images of noise, uint8 N x C x H x W: no class is the right answer, so all kinds of answers come up."""
+        """Images of noise, N x C x H x W: no class is the right answer, so all kinds of answers come up."""
         random = torch.Generator().manual_seed(9)
-        return torch.randint(0, 256, (count, *self.image_shape), generator=random).to(torch.uint8)
+        return self._given(torch.randint(0, 256, (count, *self.image_shape), generator=random).to(torch.uint8))
+
+    def _given(self, images: Tensor) -> Tensor:
+        return images.flatten(1)[:, :, None, None] / 255 if self.features else images
