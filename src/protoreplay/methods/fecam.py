@@ -11,6 +11,7 @@ Of a class of n images S has rank n - 1, so that S' is a multiple of the identit
 these are fewer than dimensions, no D x D matrix is ever made.
 """
 
+import math
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal, NamedTuple
 
@@ -138,7 +139,8 @@ def _together(inverses: list[CorrelationInverse]) -> tuple[Tensor, Tensor]:
 
 def deviations(rows: Tensor) -> Tensor:
     """Rows, N x D, around their mean, scaled so that the sum of their products is their covariance."""
-    return (rows - rows.mean(0)) / max(len(rows) - 1, 1) ** 0.5
+    apart: Tensor = rows - rows.mean(0)
+    return apart / math.sqrt(max(len(rows) - 1, 1))
 
 
 def correlation_inverse(factor: Tensor, diagonal: float, rest: float, normalise: bool = True) -> CorrelationInverse:
