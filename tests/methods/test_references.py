@@ -108,6 +108,9 @@ def test_fecams_inverse_is_that_of_the_dense_formula(rows, diagonal, rest):
     found = correlation_inverse(factor, diagonal, rest)
     dense = found.scale.diag() - found.rows.T @ (found.weight[:, None] * found.rows)
     torch.testing.assert_close(dense, torch.linalg.inv(scale[:, None] * shrunk * scale))
+    plain = correlation_inverse(factor, diagonal, rest, normalise=False)
+    dense = plain.scale.diag() - plain.rows.T @ (plain.weight[:, None] * plain.rows)
+    torch.testing.assert_close(dense, torch.linalg.inv(shrunk))
 
 
 def test_fecam_answers_with_each_classs_own_covariance():

@@ -11,6 +11,7 @@ Of a class of n images S has rank n - 1, so that S' is a multiple of the identit
 these are fewer than dimensions, no D x D matrix is ever made.
 """
 
+import math
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal, NamedTuple
 
@@ -35,6 +36,8 @@ class FeCAMConfig(TrunkFeatureSettings):
     negative they use none, which is 1)."""
     covariance: Literal["class", "common"] = "class"
     """A covariance for each class, or the mean of all of them for all (both of Goswami et al. 2023)."""
+    normalise: bool = True
+    """Scale the covariance to a correlation matrix (Goswami et al. 2023; their code can leave it out)."""
     shrink_diagonal: float = Field(1.0, gt=0)
     """a1, mean variances that are added to every variance (Goswami et al. 2023: 1)."""
     shrink_rest: float = Field(1.0, ge=0)
@@ -49,6 +52,7 @@ class FeCAM(FixedFeatureMethod[FeCAMConfig]):
     search: ClassVar[Mapping[str, tuple[Any, ...]]] = {
         "power": (0.5, 1.0),
         "covariance": ("class", "common"),
+        "normalise": (True, False),
         "shrink_diagonal": (0.1, 1.0, 10.0, 100.0),
         "shrink_rest": (0.0, 1.0),
     }
@@ -111,7 +115,8 @@ class FeCAM(FixedFeatureMethod[FeCAMConfig]):
         return squared
 
     def _inverse(self, factor: Tensor) -> "CorrelationInverse":
-        return correlation_inverse(factor, self.config.shrink_diagonal, self.config.shrink_rest)
+        config = self.config
+        return correlation_inverse(factor, config.shrink_diagonal, config.shrink_rest, config.normalise)
 
 
 class CorrelationInverse(NamedTuple):
@@ -134,16 +139,18 @@ def _together(inverses: list[CorrelationInverse]) -> tuple[Tensor, Tensor]:
 
 def deviations(rows: Tensor) -> Tensor:
     """Rows, N x D, around their mean, scaled so that the sum of their products is their covariance."""
-    return (rows - rows.mean(0)) / max(len(rows) - 1, 1) ** 0.5
+    apart: Tensor = rows - rows.mean(0)
+    return apart / math.sqrt(max(len(rows) - 1, 1))
 
 
-def correlation_inverse(factor: Tensor, diagonal: float, rest: float) -> CorrelationInverse:
+def correlation_inverse(factor: Tensor, diagonal: float, rest: float, normalise: bool = True) -> CorrelationInverse:
     """Of the covariance `F^T F`, shrunk and scaled to a correlation matrix; where nothing varies, of the identity.
 
     Args:
         factor: F, r x D, float64.
         diagonal: mean variances that are added to every variance.
         rest: mean covariances that are added to every covariance.
+        normalise: whether it is scaled.
     """
     width = factor.shape[1]
     variances = factor.square().sum(0)
@@ -159,5 +166,5 @@ def correlation_inverse(factor: Tensor, diagonal: float, rest: float) -> Correla
     signs = factor.new_ones(len(rows))
     signs[-1] = -1 if constant < 0 else 1
     values, vectors = torch.linalg.eigh(rows @ rows.T + base * signs.diag())
-    shrunk = variances + base + constant
+    shrunk = variances + base + constant if normalise else torch.ones_like(variances)
     return CorrelationInverse(shrunk / base, (vectors.T @ rows) * shrunk.sqrt(), 1 / (base * values))
