@@ -63,7 +63,9 @@ class Draw:
     def model(self) -> PhotoModel:
         rows = np.array(self.labelled)
         labels = self.y[rows]
-        added = {f"{c}": PhotoClass.of(self.x[rows[labels == c]], rows[labels == c].tolist()) for c in np.unique(labels)}
+        added = {
+            f"{c}": PhotoClass.of(self.x[rows[labels == c]], rows[labels == c].tolist()) for c in np.unique(labels)
+        }
         return PhotoModel("lite2", "").learn(added)
 
     def label_more(self, choose: Chooser) -> None:

@@ -75,7 +75,7 @@ def test_a_photo_is_waited_for_until_it_is_whole(taught, tmp_path):
 
 def test_a_program_reads_each_answer(tmp_path):
     out, said = tmp_path / "out", []
-    program = f"{sys.executable} -c 'import sys; open(\"{out}\", \"a\").write(sys.stdin.read()); sys.exit(3)'"
+    program = f'{sys.executable} -c \'import sys; open("{out}", "a").write(sys.stdin.read()); sys.exit(3)\''
     delivery = watching.ProgramDelivery(program, said.append)
     delivery.deliver({"photo": "a.png", "label": "é"}, False)
     assert json.loads(out.read_text()) == {"photo": "a.png", "label": "é"}

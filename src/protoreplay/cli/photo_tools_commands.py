@@ -137,7 +137,9 @@ def suggest_next(
         print_to_stderr("nothing to suggest: all photos were taught, or could not be read")
     if folder is not None:
         suggesting.link_suggestions(found, folder)
-        print_to_stderr(f"{folder}: links to {len(found)} photos; put them into folders of their classes and teach those")
+        print_to_stderr(
+            f"{folder}: links to {len(found)} photos; put them into folders of their classes and teach those"
+        )
     if unreadable:
         raise UserError(f"{len(unreadable)} of {len(files)} photos could not be read")
 

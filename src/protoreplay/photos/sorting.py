@@ -131,9 +131,7 @@ def class_folders(classes: Iterable[str]) -> dict[str, str]:
 class _SortPlan:
     """Steps for some photos; places that earlier ones take are not given again."""
 
-    def __init__(
-        self, log: SortLog, names: dict[str, str], action: SortAction, unsure: float, write_xmp: bool
-    ) -> None:
+    def __init__(self, log: SortLog, names: dict[str, str], action: SortAction, unsure: float, write_xmp: bool) -> None:
         self.log, self.names, self.action, self.unsure, self.write_xmp = log, names, action, unsure, write_xmp
         self.groups: list[list[FileStep]] = []
         self._before = log.finished

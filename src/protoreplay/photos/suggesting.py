@@ -74,9 +74,7 @@ def suggest_photos(model: PhotoModel, photos: Iterable[EmbeddedPhoto], count: in
         fresh, answers, unsure = [fresh[i] for i in chosen], [answers[i] for i in chosen], unsure[chosen]
     near, covered = nearness(stacked_features(fresh), model)
     picked, gathered = most_added(unsure, near, covered, min(count, len(fresh)))
-    return [
-        PhotoSuggestion(answers[i], float(unsure[i]), like) for i, like in zip(picked, gathered, strict=True)
-    ]
+    return [PhotoSuggestion(answers[i], float(unsure[i]), like) for i, like in zip(picked, gathered, strict=True)]
 
 
 def nearness(features: npt.NDArray[np.float64], model: PhotoModel) -> tuple[Nearness, npt.NDArray[np.float32]]:
