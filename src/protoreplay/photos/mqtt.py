@@ -163,7 +163,8 @@ class _Connection:
 
     def publish(self, topic: str, content: bytes) -> None:
         """Return when the broker has it."""
-        sent = self._client.publish(topic, content, qos=1, retain=True)
+        # 2, "exactly once", so that a broker that restarts does not deliver it twice to those who listen with 2.
+        sent = self._client.publish(topic, content, qos=2, retain=True)
         self._wait(lambda: sent.mid in self._acknowledged)
 
     def kept_id(self, topic: str) -> str | None:

@@ -1,0 +1,150 @@
+"""Against a real broker, Debian's mosquitto on loopback: every photo's answer arrives, none twice."""
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import threading
+import time
+
+import pytest
+
+from protoreplay.core.errors import UserError
+from protoreplay.photos import watching
+from tests.photos import fakes
+
+paho = pytest.importorskip("paho.mqtt.client", reason="the extra `mqtt` is not installed")
+mqtt = pytest.importorskip("protoreplay.photos.mqtt")
+PHOTOS = int(os.environ.get("PROTOREPLAY_PHOTOS", "24"))
+
+
+def until(condition, seconds=60.0):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it did not happen"
+        time.sleep(0.02)
+
+
+class Broker:
+    def __init__(self, folder):
+        self.program = shutil.which("mosquitto") or shutil.which("mosquitto", path="/usr/sbin")
+        if self.program is None:
+            pytest.skip("needs the broker mosquitto: install the package `mosquitto` of your system")
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = free.getsockname()[1]
+        self.config = folder / "mosquitto.conf"
+        self.config.write_text(
+            f"listener {self.port} 127.0.0.1\nallow_anonymous true\npersistence true\n"
+            f"persistence_location {folder}/\nuser root\n"
+        )
+        self.process = None
+
+    def start(self):
+        words = [self.program, "-c", str(self.config)]
+        self.process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        until(self._answers)
+
+    def stop(self):
+        self.process.terminate()
+        self.process.wait(timeout=30)
+
+    def _answers(self):
+        with socket.socket() as one:
+            return one.connect_ex(("127.0.0.1", self.port)) == 0
+
+
+class Listener:
+    """Somebody who listens all the time; the broker keeps for them what comes while they are away."""
+
+    def __init__(self, port):
+        self.messages, self.ready = [], threading.Event()
+        self.client = paho.Client(paho.CallbackAPIVersion.VERSION2, client_id="listener", clean_session=False)
+        self.client.reconnect_delay_set(1, 1)
+        self.client.on_connect = lambda client, data, flags, *rest: (
+            None if flags.session_present else client.subscribe("#", qos=2)
+        )
+        self.client.on_subscribe = lambda *given: self.ready.set()
+        self.client.on_message = lambda client, data, one: self.messages.append((one.topic, one.payload))
+        self.client.connect("127.0.0.1", port)
+        self.client.loop_start()
+        assert self.ready.wait(30)
+
+    def answers(self):
+        return [json.loads(payload) for topic, payload in list(self.messages) if topic == "protoreplay/garden_cam"]
+
+    def close(self):
+        self.client.disconnect()
+        self.client.loop_stop()
+
+
+@pytest.fixture
+def broker(tmp_path):
+    broker = Broker(tmp_path)
+    broker.start()
+    yield broker
+    broker.stop()
+
+
+def test_every_answer_arrives_once_also_when_the_broker_restarts(taught, broker, tmp_path):
+    """`PROTOREPLAY_PHOTOS=200` for two hundred photos."""
+    folder, said = tmp_path / "in", []
+    folder.mkdir()
+    listener = Listener(broker.port)
+    known = watching.WatchState(tmp_path / "state")
+    delivery = mqtt.MqttDelivery(f"127.0.0.1:{broker.port}", "Gärden cam", say=said.append)
+    source, stop = watching.WatchedFolder(folder, known), threading.Event()
+
+    class Stopped(Exception):
+        pass
+
+    def before_look():
+        if stop.is_set():
+            raise Stopped
+
+    def run():
+        with pytest.raises(Stopped):
+            watching.watch_photos(taught, source, known, [delivery], 0.05, before_look=before_look)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        for number in range(PHOTOS):
+            fakes.photo(("red", "green", "blue")[number % 3], number).save(folder / f"{number:03}.png")
+            if number == PHOTOS // 2:
+                until(lambda: len(listener.answers()) > PHOTOS // 4)
+                broker.stop()
+            if number == PHOTOS * 2 // 3:
+                until(lambda: said)
+                broker.start()
+        until(lambda: len(listener.answers()) >= PHOTOS)
+        time.sleep(0.5)  # for what should not come
+    finally:
+        stop.set()
+        thread.join(60)
+    found = listener.answers()
+    assert len(found) == len({one["id"] for one in found}) == len({one["photo"] for one in found}) == PHOTOS
+    assert {one["label"] for one in found} == {"red", "green", "blue"}
+    last = mqtt.MqttDelivery(f"127.0.0.1:{broker.port}", "Gärden cam")
+    last.deliver(found[-1], again=True)  # a process that was killed before it wrote down that this one had arrived
+    last.deliver({**found[-1], "id": "another"}, again=True)
+    until(lambda: len(listener.answers()) > PHOTOS)
+    assert [one["id"] for one in listener.answers()[PHOTOS:]] == ["another"]
+    config = json.loads(dict(listener.messages)["homeassistant/sensor/protoreplay_garden_cam/config"])
+    assert config["state_topic"] == "protoreplay/garden_cam"
+    assert config["availability_topic"] == "protoreplay/garden_cam/status"
+    for one in (last, delivery):
+        one.close()
+    until(lambda: listener.messages[-1] == ("protoreplay/garden_cam/status", b"offline"))
+    listener.close()
+
+
+def test_wrong_addresses_are_refused():
+    with pytest.raises(UserError, match="cannot be reached: Connection refused"):
+        mqtt.MqttDelivery("127.0.0.1:9", "x")
+    for address in ("http://x", "", "host:x", "host/path"):
+        with pytest.raises(UserError, match="write HOST, HOST:PORT"):
+            mqtt.MqttDelivery(address, "x")
+    with pytest.raises(UserError, match="letters, digits and / only"):
+        mqtt.MqttDelivery("127.0.0.1", "x", "all/#")
