@@ -92,7 +92,9 @@ def encoders_command(
     from protoreplay.encoders.registry import ENCODERS
     from protoreplay.photos.encoder_list import list_encoders, timm_state
 
-    rows = [("for photos", "side", "size", "images a second here", "CIFAR-10, ten photos a class", "")]
+    rows: list[tuple[str, ...]] = [
+        ("for photos", "side", "size", "images a second here", "CIFAR-10, ten photos a class", "")
+    ]
     for one in list_encoders(not quick, tuple(more or ())):
         numbers = (
             f"{one.side or '?'}",

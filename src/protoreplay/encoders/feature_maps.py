@@ -31,7 +31,8 @@ class CutEncoder:
         del front.graph.output[:]
         front.graph.output.extend(onnx.ValueInfoProto(name=name) for name in self._names)
         self._front = _session(front)
-        self._whole, self._tail = whole, None
+        self._whole = whole
+        self._tail: Any = None
 
     def maps(self, pixels: npt.NDArray[np.uint8]) -> tuple[Features, Features]:
         """Of one image, uint8, 3 x size x size: the maps, C x H x W, and their average as the rest of it takes it."""

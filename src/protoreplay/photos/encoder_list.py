@@ -10,7 +10,7 @@ from protoreplay.core.errors import UserError
 from protoreplay.encoders.efficientnet_weights import weights_path
 from protoreplay.encoders.pretrained import DEFAULT_ENCODER, SIZES, FrozenEncoder, open_encoder
 
-RECORDED = {"lite0": 0.0, "lite2": 0.0}
+RECORDED = {"lite0": 0.7173, "lite2": 0.829}
 """Accuracy on CIFAR-10 from ten photos a class, over ten draws: results/photos/encoders.json."""
 MEASURED_IMAGES, MEASURED_SECONDS = 16, 0.5
 """What a measurement of speed looks at: so many images at a time, for about so long."""

@@ -63,7 +63,7 @@ def steps_to_save(state: UndoableModel) -> tuple[StepEntries, Mapping[str, Photo
             if step is None or (left := left - pool.cost(step)) < 0:
                 del waiting[side]
             else:
-                entries[side].append(_entry(step, state.model, pool))
+                entries[side].append(_step_entry(step, state.model, pool))
     entries["past"].reverse()
     return entries, pool.classes
 
@@ -91,7 +91,7 @@ def saved_state(model: PhotoModel, entries: StepEntries, pool: Mapping[str, Phot
     return UndoableModel(model, past, future)
 
 
-def _entry(step: PhotoModel, current: PhotoModel, pool: ClassPool) -> dict[str, Any]:
+def _step_entry(step: PhotoModel, current: PhotoModel, pool: ClassPool) -> dict[str, Any]:
     begins = step.history == current.history[: len(step.history)]
     return {
         "unknown": step.unknown,
