@@ -1,7 +1,6 @@
 """A folder with everything that lies around on a disk, for commands that go through it."""
 
 import io
-import os
 import struct
 import zipfile
 import zlib
@@ -64,8 +63,8 @@ def make_odd_folder(path: Path) -> OddFolder:
     (path / "empty").mkdir()
     links = {"red/loop": path / "red", "red/2019/up": path, "red/2019/again": path / "red" / "2019", "other": path}
     for name, target in links.items():
-        os.symlink(target, path / name)
-    os.symlink("absent.png", path / "red" / "nowhere.png")
+        (path / name).symlink_to(target)
+    (path / "red" / "nowhere.png").symlink_to("absent.png")
     return OddFolder(path, tuple(readable), (*broken, "red/nowhere.png"), tuple(quiet), tuple(links))
 
 
