@@ -109,7 +109,7 @@ def test_unreadable_files_are_reported_by_name_and_skipped(tmp_path, capsys):
         "003: not a picture of a known format",
         "004: unreadable (",
         "005: refused: it has far more pixels than a photo",
-        "006: not a picture of a known format",
+        "006: cannot be read, PostScript: save it as PNG",
         "007: unreadable (pixels are real numbers of unknown range)",
         "folder: not a file",
         "pipe: not a file",

@@ -87,7 +87,7 @@ def test_who_asks_for_no_keys_gets_the_same_features_without(tiny):
     ("photo", "error"),
     [
         (b"", "not a picture of a known format"),
-        (np.zeros((4, 4), np.uint8), "pixels must be uint8, H x W x 3, not uint8 (4, 4)"),
+        (np.zeros((4, 4, 2), np.uint8), "pixels must be uint8, H x W x 3, not uint8 (4, 4, 2)"),
         (np.zeros((4, 4, 3)), "pixels must be uint8, H x W x 3, not float64 (4, 4, 3)"),
         (np.zeros((0, 4, 3), np.uint8), "pixels must be uint8"),
     ],

@@ -14,6 +14,7 @@ from typer.exceptions import TyperException
 from protoreplay._version import __version__
 from protoreplay.cli.analysis_commands import analysis_app
 from protoreplay.cli.data_commands import data_app
+from protoreplay.cli.interruption import interrupted_line
 from protoreplay.cli.list_commands import lists_app
 from protoreplay.cli.model_commands import models_app
 from protoreplay.cli.photo_commands import photos_app
@@ -94,5 +95,5 @@ def main() -> None:
     with _one_line_errors():
         code = app(prog_name="protoreplay", standalone_mode=False)
     if code == 130:
-        print("protoreplay: interrupted; the same command continues", file=sys.stderr)
+        print(interrupted_line(sys.argv[1:]), file=sys.stderr)
     sys.exit(code)

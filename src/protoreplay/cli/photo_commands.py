@@ -1,15 +1,19 @@
 """The commands of the photo classifier: each calls the library and prints; heavy parts are imported when needed."""
 
+import itertools
+import sys
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from protoreplay.cli.interruption import CONTINUES, STARTS_OVER, on_interrupt
 from protoreplay.core.errors import UserError, print_to_stderr
+from protoreplay.core.words import counted
 
 if TYPE_CHECKING:
     from protoreplay.core.terminal import ItemProgress
@@ -35,6 +39,10 @@ Unknown = Annotated[
         help="Share of photos of known classes that may be answered 'I do not know'; 0 never.", min=0, max=0.5
     ),
 ]
+Force = Annotated[bool, typer.Option("--force", help="Replace a file that exists.")]
+Yes = Annotated[
+    bool, typer.Option("--yes", help="Take names that differ in case, spaces or accents alone for two classes.")
+]
 NoCache = Annotated[bool, typer.Option("--no-cache", help="Neither look up nor remember features of photos.")]
 
 
@@ -54,14 +62,18 @@ def learn_photos(
     encoder: EncoderName = None,
     unknown: Unknown = None,
     keep: Annotated[int | None, typer.Option(help="Thumbnails to keep of each class.", min=0, max=1000)] = None,
+    yes: Yes = False,
     no_cache: NoCache = False,
 ) -> None:
     """Teach the photos of a folder: new classes are added, known ones refined. MODEL is made if it is not there."""
     from protoreplay.photos import model_file, photo_paths
 
     model_file.check_place(path)
-    photos = photo_paths.photos_to_learn(folder, labels, only)
+    remembered = "" if no_cache else ", but knows the photos that were looked at"
+    on_interrupt(f"{path} is as it was, and the same command starts over{remembered}")
+    photos = photo_paths.photos_to_learn(folder, labels, only, print_to_stderr)
     classifier = open_classifier(path, encoder, not no_cache)
+    _ask_about_names(photos, classifier.classes, yes)
     classifier.configure(unknown, keep)
     total = sum(map(len, photos.values()))
     with _photos_done(total) as (progress, tell):
@@ -73,8 +85,7 @@ def learn_photos(
             report = classifier.learn_prepared(prepared)
             classifier.save(path)
     _print_report(report)
-    count = len(classifier.model.classes)
-    print(f"{path}: {count} {'class' if count == 1 else 'classes'}, {path.stat().st_size / 1e6:.1f} MB")
+    print(f"{path}: {counted(len(classifier), 'class', 'classes')}, {path.stat().st_size / 1e6:.1f} MB")
 
 
 @photos_app.command("predict")
@@ -115,13 +126,21 @@ def predict_photos(
         raise UserError("give photos, folders, or --list FILE")
     classifier = open_classifier(path, encoder, not no_cache, must_exist=True)
     classifier.configure(unknown)
-    everything = photo_paths.walk_photos([*(photos or []), *(photo_paths.paths_in_list(listed) if listed else [])])
+    on_interrupt(CONTINUES if work else "nothing was changed; the same command starts over, and --work DIR continues")
+
+    def everything() -> Iterator[Path]:
+        lines = photo_paths.paths_in_list(listed) if listed else []
+        return photo_paths.walk_photos(itertools.chain(photos or [], lines))
+
     if format in answer_formats.ANSWER_HEADERS:
         _print(answer_formats.ANSWER_HEADERS[format])
     if work:
-        _bulk(classifier, everything, work, format, engine, address)
+        _bulk(classifier, everything(), work, format, engine, address)
     else:
-        _stream(classifier, everything, answer_formats.ANSWER_FORMATS[format], write_xmp)
+        # Answers on the terminal show how far they are; where they go elsewhere, a bar does.
+        counting = not sys.stdout.isatty() and sys.stderr.isatty() and str(listed) != "-"
+        total = sum(1 for _ in everything()) if counting else 0
+        _stream(classifier, everything(), answer_formats.ANSWER_FORMATS[format], total, write_xmp)
 
 
 @photos_app.command("show")
@@ -164,9 +183,12 @@ def rename_class(
     path: ModelFile,
     old: Annotated[str, typer.Argument(metavar="OLD")],
     new: Annotated[str, typer.Argument(metavar="NEW")],
+    yes: Yes = False,
 ) -> None:
     """Give a class another name."""
     with changed_model(path) as classifier:
+        if new not in classifier:
+            _ask_about_names([new], [name for name in classifier.classes if name != old], yes)
         classifier.rename(old, new)
     print(f"{path}: '{old}' is '{new}' now")
 
@@ -175,16 +197,20 @@ def rename_class(
 def merge_models(
     models: Annotated[list[Path], typer.Argument(metavar="MODEL...", help="Models of one encoder.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="The model to write.")],
+    force: Force = False,
 ) -> None:
     """Put models together: the same as learning all their photos in one."""
     from functools import reduce
 
+    from protoreplay.core.files import check_output
     from protoreplay.photos import model_file
 
+    check_output(output, models, force)
     merged = reduce(lambda one, other: one.merge(other), map(model_file.read_model, models))
     with model_file.model_lock(output, print_to_stderr):
+        check_output(output, models, force)  # somebody else may have written it in the meantime
         model_file.write_model(merged, output)
-    print(f"{output}: {len(merged.classes)} classes")
+    print(f"{output}: {counted(len(merged.classes), 'class', 'classes')}")
 
 
 @photos_app.command("evaluate")
@@ -194,6 +220,10 @@ def evaluate_model(
     unknown: Unknown = None,
     encoder: EncoderName = None,
     format: Annotated[str, typer.Option(metavar="text|json")] = "text",
+    wrong: Annotated[
+        Path | None, typer.Option("--wrong", metavar="FILE", help="Also list the photos not answered rightly, as CSV.")
+    ] = None,
+    force: Force = False,
     no_cache: NoCache = False,
 ) -> None:
     """Ask about photos whose class is known: how many are right, refused, and what is taken for what.
@@ -201,16 +231,23 @@ def evaluate_model(
     Sub-folders whose name is no class of the model are photos of none: the right answer to them is "I do not know".
     """
     from protoreplay.core.errors import unknown_name
+    from protoreplay.core.files import check_output, write_whole
     from protoreplay.photos import photo_paths, scoring
 
     if format not in ("text", "json"):
         raise unknown_name("format", format, ["text", "json"])
-    photos = photo_paths.photos_by_class(folder)
+    if wrong:
+        check_output(wrong, [path], force)
+    on_interrupt(STARTS_OVER)
+    photos = photo_paths.photos_by_class(folder, None, print_to_stderr)
     classifier = open_classifier(path, encoder, not no_cache, must_exist=True)
     classifier.configure(unknown)
     with _photos_done(sum(map(len, photos.values()))) as (progress, tell):
         result = scoring.score_answers(classifier.predict, classifier.model.classes, photos, tell, progress.say)
     print(result.as_json() if format == "json" else result.as_text())
+    if wrong:
+        write_whole(wrong, scoring.wrong_as_csv(result.wrong).encode("utf-8", "backslashreplace"))
+        print_to_stderr(f"{wrong}: {counted(len(result.wrong), 'photo')} not answered rightly")
 
 
 @photos_app.command("export")
@@ -218,14 +255,16 @@ def export_model(
     path: ModelFile,
     output: Annotated[Path, typer.Option("--output", "-o", help="The ONNX file to write.")],
     encoder: EncoderName = None,
+    force: Force = False,
 ) -> None:
     """Write the whole classifier (encoder, prototypes, unknown threshold) as one ONNX file."""
-    from protoreplay.core.files import write_whole
+    from protoreplay.core.files import check_output, write_whole
     from protoreplay.photos.export import to_onnx
 
+    check_output(output, [path, *([Path(encoder)] if encoder else [])], force)
     classifier = open_classifier(path, encoder, cache=False, must_exist=True)
     write_whole(output, to_onnx(classifier.model, classifier.encoder))
-    print(f"{output}: {len(classifier.model.classes)} classes, {output.stat().st_size / 1e6:.1f} MB")
+    print(f"{output}: {counted(len(classifier), 'class', 'classes')}, {output.stat().st_size / 1e6:.1f} MB")
 
 
 def open_classifier(path: Path, encoder: str | None, cache: bool, must_exist: bool = False) -> "Classifier":
@@ -258,36 +297,43 @@ def _photos_done(total: int) -> "Iterator[tuple[ItemProgress, Callable[[int], No
 
     started = time.perf_counter()
     with item_progress() as progress:
-        progress.begin(f"{total} photos", total)
+        progress.begin(counted(total, "photo"), total)
         yield progress, progress.advance
         seconds = time.perf_counter() - started
-        progress.say(f"{total} photos in {seconds:.1f} s, {total / seconds:.0f} a second")
+        progress.say(f"{counted(total, 'photo')} in {seconds:.1f} s, {total / seconds:.0f} a second")
 
 
 def _stream(
     classifier: "Classifier",
     photos: "Iterable[Path | ZippedPhoto]",
     line: "Callable[..., str]",
+    total: int = 0,
     write_xmp: bool = False,
 ) -> None:
+    """Print the answers; with a bar over `total` photos where they are known and shown elsewhere."""
+    from protoreplay.core.terminal import ItemProgress, item_progress
     from protoreplay.photos import xmp
 
     started, count, unreadable = time.perf_counter(), 0, 0
-    for answer in classifier.predict(photos):
-        count += 1
-        unreadable += bool(answer.error)
-        _print(line(answer))
-        if write_xmp and answer.label is not None:
-            try:
-                xmp.write_keyword(Path(answer.photo), answer.label)
-            except (UserError, OSError) as error:
-                print_to_stderr(f"no keyword written: {error}")
+    shown = sys.stderr.isatty() and not sys.stdout.isatty()
+    with item_progress() if shown else ItemProgress() as progress:
+        progress.begin(counted(total, "photo") if total else "photos", total)
+        for answer in classifier.predict(photos):
+            count += 1
+            unreadable += bool(answer.error)
+            progress.advance(1)
+            _print(line(answer))
+            if write_xmp and answer.label is not None:
+                try:
+                    xmp.write_keyword(Path(answer.photo), answer.label)
+                except (UserError, OSError) as error:
+                    print_to_stderr(f"no keyword written: {error}")
     if not count:
         raise UserError("there are no photos in what was given")
     seconds = time.perf_counter() - started
-    print_to_stderr(f"{count} photos in {seconds:.1f} s, {count / seconds:.0f} a second")
+    print_to_stderr(f"{counted(count, 'photo')} in {seconds:.1f} s, {count / seconds:.0f} a second")
     if unreadable:
-        raise UserError(f"{unreadable} of {count} photos could not be read")
+        raise UserError(f"{unreadable} of {counted(count, 'photo')} could not be read")
 
 
 def _bulk(
@@ -315,7 +361,20 @@ def _print_report(report: "TeachingReport") -> None:
         print_to_stderr(f"warning: {warning}")
     for name, count in report.learned.items():
         again = report.known[name]
-        _print(f"{name}: {count} photos learned" + (f", {again} were known" if again else ""))
+        were = "was" if again == 1 else "were"
+        _print(f"{name}: {counted(count, 'photo')} learned" + (f", {again} {were} known" if again else ""))
+
+
+def _ask_about_names(names: Iterable[str], known: Collection[str], yes: bool) -> None:
+    """Ask about new names that are all but the same as others; where nobody can be asked, they are an error."""
+    from protoreplay.photos.photo_model import alike_class_names
+
+    for name, other in [] if yes else alike_class_names(names, known):
+        differ = f"'{name}' and '{other}' differ in case, spaces or accents alone"
+        if not (sys.stdin.isatty() and sys.stderr.isatty()):
+            raise UserError(f"{differ}: give both one name, or --yes if they are two classes")
+        if not typer.confirm(f"{differ}. Are they two classes?", err=True):
+            raise UserError(f"nothing was changed: give '{name}' the name '{other}' to make them one class")
 
 
 def _print(line: str) -> None:

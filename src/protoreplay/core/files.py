@@ -1,7 +1,10 @@
 """Files that are written whole or not at all, and what a folder shows."""
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
+
+from protoreplay.core.errors import UserError
 
 
 def write_whole(path: Path, content: bytes) -> None:
@@ -19,6 +22,16 @@ def move_into_place(temporary: Path, path: Path) -> None:
     with temporary.open("rb+") as file:
         os.fsync(file.fileno())
     temporary.replace(path)
+
+
+def check_output(path: Path, inputs: Iterable[Path] = (), force: bool = False) -> None:
+    """A `UserError` if writing there would replace an input, or, without `force`, anything at all."""
+    if any(path.exists() and one.exists() and path.samefile(one) for one in inputs):
+        raise UserError(f"{path} is read by this command and would be lost: give another name")
+    if path.is_dir():
+        raise UserError(f"{path} is a folder: give the name of a file")
+    if path.exists() and not force:
+        raise UserError(f"{path} exists and would be lost: give another name, or --force to replace it")
 
 
 def visible_entries(folder: Path) -> list[Path]:

@@ -1,5 +1,6 @@
 """Any picture that Pillow reads becomes a square of RGB pixels."""
 
+import contextlib
 import functools
 import itertools
 import os
@@ -33,9 +34,9 @@ def decode_picture(file: Path | BinaryIO, *sizes: int, fast: bool = False) -> li
             picture = _to_rgb(image)
         return [central_square(picture, size, fast) for size in sizes]
     except UnidentifiedImageError:
-        raise UserError("not a picture of a known format") from None
+        raise UserError(_named_format(file)) from None
     except Image.DecompressionBombError:
-        raise UserError("refused: it has far more pixels than a photo") from None
+        raise UserError("refused: it has far more pixels than a photo: save a smaller copy of it") from None
     except Exception as error:  # what a broken file makes the many decoders raise is not documented
         why = " ".join(str(getattr(error, "strerror", None) or error).split())
         raise UserError(f"unreadable ({why or type(error).__name__})") from None
@@ -80,9 +81,56 @@ def map_in_threads(work: Callable[[T], R], items: Iterable[T], done: Callable[[i
     return results
 
 
+def rgb_pixels(image: Image.Image) -> npt.NDArray[np.uint8]:
+    """A picture of Pillow's, upright: uint8, H x W x 3; a `UserError` for one that cannot be read."""
+    try:
+        return np.asarray(_to_rgb(ImageOps.exif_transpose(image)))
+    except Exception as error:
+        why = " ".join(str(getattr(error, "strerror", None) or error).split())
+        raise UserError(f"unreadable ({why or type(error).__name__})") from None
+
+
+_KINDS: tuple[tuple[int, tuple[bytes, ...], str], ...] = (
+    (4, (b"ftypheic", b"ftypheix", b"ftypmif1", b"ftypmsf1", b"ftypheim", b"ftypheis"), "HEIC: install pillow-heif"),
+    (4, (b"ftypavif", b"ftypavis"), "AVIF: install a Pillow that reads it, 11.3 or later"),
+    (4, (b"ftypcrx ",), "a raw photo: save it as JPEG with the camera's program"),
+    (4, (b"ftyp",), "a video: save a picture of it as JPEG"),
+    (0, (b"\x1aE\xdf\xa3", b"FLV\x01", b"\x00\x00\x01\xba"), "a video: save a picture of it as JPEG"),
+    (8, (b"AVI ",), "a video: save a picture of it as JPEG"),
+    (0, (b"PK\x03\x04", b"\x1f\x8b", b"7z\xbc\xaf", b"Rar!"), "an archive: unpack it"),
+    (0, (b"\x00\x00\x00\x0cJXL ", b"\xff\x0a"), "JPEG XL: save it as JPEG or PNG"),
+    (0, (b"FUJIFILMCCD-RAW", b"IIRO", b"IIU\x00"), "a raw photo: save it as JPEG with the camera's program"),
+    (0, (b"%PDF",), "a PDF: save its page as PNG"),
+    (0, (b"%!PS", b"\xc5\xd0\xd3\xc6"), "PostScript: save it as PNG"),
+    (0, (b"<svg", b"<?xml"), "a drawing or other XML: save it as PNG"),
+)
+"""Where a file has which bytes, and what it is then, with what would help."""
+
+
+def _named_format(file: Path | BinaryIO) -> str:
+    """What a file is that is no picture we read, and what would help."""
+    try:
+        if isinstance(file, Path):
+            with file.open("rb") as opened:
+                start = opened.read(32)
+        else:
+            file.seek(0)
+            start = file.read(32)
+    except OSError:
+        start = b""
+    for place, marks, kind in _KINDS:
+        if start[place:].startswith(marks):
+            return f"cannot be read, {kind}"
+    return "not a picture of a known format: save it as JPEG or PNG"
+
+
 @functools.cache
 def _formats() -> tuple[str, ...]:
     Image.init()
+    with contextlib.suppress(ImportError):  # what iPhones write; without it, such a file is named
+        import pillow_heif
+
+        pillow_heif.register_heif_opener()
     # Pillow reads EPS by running Ghostscript on it: it is a program, not a picture.
     return tuple(name for name in Image.ID if name != "EPS")
 

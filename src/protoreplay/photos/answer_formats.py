@@ -11,12 +11,13 @@ COLUMNS = ("photo", "label", "probability", "nearest", "familiarity", "error")
 
 
 def answer_as_text(answer: Answer) -> str:
-    """`photo: class 93 %`."""
+    """`photo: class 93%`, or `photo: unknown, closest is class, 2.4 times as far off as is accepted`."""
     if answer.error:
         return f"{answer.photo}: {answer.error}"
-    best = answer.choices[0]
-    nearest = f"{best.label} {best.probability:.0%}"
-    return f"{answer.photo}: {nearest if answer.label is not None else f'I do not know (nearest: {nearest})'}"
+    if answer.label is None:
+        far = f", {answer.off:.1f} times as far off as is accepted" if answer.off else ""
+        return f"{answer.photo}: unknown" + (f", closest is {answer.choices[0].label}" if answer.choices else "") + far
+    return f"{answer.photo}: {answer.label}" + (f" {answer.choices[0].probability:.0%}" if answer.choices else "")
 
 
 def answer_as_csv(answer: Answer) -> str:
@@ -36,7 +37,8 @@ def answer_as_json(answer: Answer) -> str:
         {"label": choice.label, "probability": round(choice.probability, 6), "distance": _short(choice.distance)}
         for choice in answer.choices
     ]
-    about = {"photo": answer.photo, "label": answer.label, "familiarity": _short(answer.familiarity)}
+    about: dict[str, object] = {"photo": answer.photo, "label": answer.label, "familiarity": _short(answer.familiarity)}
+    about["off"] = _short(answer.off)
     return json.dumps({**about, "choices": choices}, ensure_ascii=False)
 
 

@@ -40,6 +40,8 @@ class Answer:
         label: the class; None for "I don't know" and where the photo could not be read.
         choices: the likeliest classes, best first.
         familiarity: how much it looks like anything taught; below 0 is "I don't know".
+        off: how far from what a photo of the classes taught looks like; above 1 is "I don't know", and 0 is as usual
+            (or where nothing can be refused).
         error: why it could not be read.
     """
 
@@ -47,6 +49,7 @@ class Answer:
     label: str | None
     choices: tuple[Choice, ...] = ()
     familiarity: float = 0.0
+    off: float = 0.0
     error: str = ""
 
 
@@ -70,18 +73,22 @@ def answer_batch(photos: Sequence[EmbeddedPhoto], model: PhotoModel, top: int = 
         head = model.head
         scores, lengths = head.scores(stacked_features(read))
         probabilities, distances = head.probabilities(scores), head.distances(scores, lengths)
-        familiar = head.familiarity(scores, lengths) - head.threshold(model.unknown)
+        threshold = head.threshold(model.unknown)
+        familiar = head.familiarity(scores, lengths) - threshold
+        # From the usual to the threshold is 1.
+        step = head.calibration.familiar_mean - threshold
+        off = np.maximum(1 - familiar / step, 0.0) if 0 < step < np.inf else np.zeros(len(read))
         # Where nothing can be refused, the threshold is at minus infinity.
         familiar = np.where(np.isfinite(familiar), familiar, 1.0)
         scale = head.calibration.noise
         for row, photo in enumerate(read):
-            best = best_first(scores[row], top)
+            best = best_first(scores[row], max(top, 1))
             choices = tuple(
                 Choice(head.names[k], float(probabilities[row, k]), max(float(distances[row, k]), 0.0) / scale)
-                for k in best
+                for k in best[:top]
             )
-            label = choices[0].label if familiar[row] >= 0 else None
-            results[id(photo)] = Answer(photo.name, label, choices, float(familiar[row]) / scale)
+            label = head.names[best[0]] if familiar[row] >= 0 else None
+            results[id(photo)] = Answer(photo.name, label, choices, float(familiar[row]) / scale, float(off[row]))
     return [results[id(photo)] for photo in photos]
 
 

@@ -1,17 +1,20 @@
 """The photo classifier: teach classes from a few photos each, ask, teach on; it says when it does not know."""
 
 import functools
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
 
+from protoreplay.core.errors import UserError
+from protoreplay.core.words import counted
 from protoreplay.encoders.pretrained import DEFAULT_ENCODER, FrozenEncoder, open_encoder
 from protoreplay.photos import model_file
 from protoreplay.photos.answers import Answer, stream_answers
-from protoreplay.photos.embedding import EmbeddedPhoto, EmbeddingTimings, Photo, embed_photos
+from protoreplay.photos.embedding import EmbeddedPhoto, EmbeddingTimings, embed_photos
 from protoreplay.photos.feature_cache import FeatureCache, discard_features
 from protoreplay.photos.forget_photo import ForgottenPhoto, forget_photo
+from protoreplay.photos.photo_inputs import Photos, each_photo
 from protoreplay.photos.photo_model import PhotoModel
 from protoreplay.photos.teaching import PreparedPhotos, TeachingReport, learn_prepared, prepare_photos
 from protoreplay.photos.undo import UndoableModel
@@ -59,6 +62,25 @@ class Classifier:
         return self._state
 
     @property
+    def classes(self) -> tuple[str, ...]:
+        """The names of the classes, in their order."""
+        return tuple(sorted(self.model.classes))
+
+    def __len__(self) -> int:
+        return len(self.model.classes)
+
+    def __bool__(self) -> bool:
+        return True  # also while nothing is learned
+
+    def __contains__(self, name: object) -> bool:
+        return str(name) in self.model.classes
+
+    def __repr__(self) -> str:
+        known = [f"{name} ({own.count})" for name, own in sorted(self.model.classes.items())]
+        shown = ", ".join([*known[:10], *(["..."] if len(known) > 10 else [])]) or "nothing is learned yet"
+        return f"<Classifier on {self.encoder.name}, {counted(len(known), 'class', 'classes')}: {shown}>"
+
+    @property
     def undoable(self) -> int:
         """How many changes can be undone."""
         return len(self._state.past)
@@ -84,11 +106,11 @@ class Classifier:
         """Change what was given at the start."""
         self._state = self._state.corrected_to(self.model.configured(unknown, keep))
 
-    def learn(self, photos: Mapping[str, Iterable[Photo]], tell: CountCallback = lambda done: None) -> TeachingReport:
+    def learn(self, photos: Mapping[str, Photos], tell: CountCallback = lambda done: None) -> TeachingReport:
         """Add photos to classes by name; a known class is refined. `tell` hears how many photos are done."""
         return self.learn_prepared(self.prepare(photos, tell))
 
-    def prepare(self, photos: Mapping[str, Iterable[Photo]], tell: CountCallback = lambda done: None) -> PreparedPhotos:
+    def prepare(self, photos: Mapping[str, Photos], tell: CountCallback = lambda done: None) -> PreparedPhotos:
         """Look at photos without learning them: the slow part, which needs no lock."""
         return prepare_photos(photos, functools.partial(self.embed, thumbnails=self.model.keep > 0), tell)
 
@@ -98,35 +120,43 @@ class Classifier:
         self._state = self._state.changed_to(model)
         return report
 
-    def predict(
-        self, photos: Iterable[Photo], top: int = 3, timings: EmbeddingTimings | None = None
-    ) -> Iterator[Answer]:
-        """What each photo shows, in order, as a stream; all from the model at the call."""
+    def predict(self, photos: Photos, top: int = 3, timings: EmbeddingTimings | None = None) -> Iterator[Answer]:
+        """What each photo shows, in order, as a stream; all from the model at the call.
+
+        Args:
+            photos: one or many: paths of files or folders, bytes of files, pictures of Pillow's, arrays of pixels.
+            top: how many of the likeliest classes to name in each answer, from 0.
+            timings: added to.
+        """
+        if isinstance(top, bool) or not isinstance(top, int) or top < 0:
+            raise UserError(f"top={top!r}: how many of the likeliest classes to name, a whole number from 0")
         return stream_answers(self.embed(photos, timings=timings, keys=False), self.model, top)
 
     def embed(
         self,
-        photos: Iterable[Photo],
+        photos: Photos,
         thumbnails: bool = False,
         timings: EmbeddingTimings | None = None,
         keys: bool = True,
     ) -> Iterator[EmbeddedPhoto]:
         """Features of photos, in order, as a stream."""
+        stream = each_photo(photos)
         if not self.cache:
-            yield from embed_photos(self.encoder, photos, None, thumbnails, timings, keys=keys)
+            yield from embed_photos(self.encoder, stream, None, thumbnails, timings, keys=keys)
             return
         with FeatureCache(self.encoder.fingerprint) as cache:
-            for number, one in enumerate(embed_photos(self.encoder, photos, cache, thumbnails, timings), 1):
+            for number, one in enumerate(embed_photos(self.encoder, stream, cache, thumbnails, timings), 1):
                 yield one
                 if number % 512 == 0:
                     cache.flush()
 
-    def forget(self, name: str, undoable: bool = False) -> None:
+    def forget(self, name: str | int, undoable: bool = False) -> None:
         """Remove every trace of a class: from the model, from what can be undone, and from the cache of features.
 
         With `undoable`, this process still holds it in memory, so that `undo` can bring it back; what is saved then has
         no steps.
         """
+        name = str(name)
         keys = self.model.find_class(name).seen
         state = self._state.changed_to(self.model.forget(name))
         self._state = state.kept_private() if undoable else state.without_past()
@@ -143,13 +173,13 @@ class Classifier:
         discard_features(np.array([forgotten.key], np.uint64))
         return forgotten
 
-    def rename(self, old: str, new: str) -> None:
+    def rename(self, old: str | int, new: str | int) -> None:
         """Give a class another name."""
-        self._state = self._state.changed_to(self.model.rename(old, new))
+        self._state = self._state.changed_to(self.model.rename(str(old), new))
 
-    def unite(self, name: str, into: str) -> None:
+    def unite(self, name: str | int, into: str | int) -> None:
         """Make two classes one, of the second's name."""
-        self._state = self._state.changed_to(self.model.unite(name, into))
+        self._state = self._state.changed_to(self.model.unite(str(name), str(into)))
 
     def merge(self, other: "Classifier | PhotoModel") -> None:
         """Add all that another classifier of the same encoder has learned."""

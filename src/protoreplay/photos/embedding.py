@@ -26,15 +26,14 @@ from protoreplay.core.errors import UserError
 from protoreplay.data import pictures
 from protoreplay.encoders.pretrained import Features, FrozenEncoder
 from protoreplay.photos.feature_cache import FeatureCache
+from protoreplay.photos.photo_inputs import Photo
 from protoreplay.photos.zipped_photos import ZippedPhoto
-
-Photo = Path | ZippedPhoto | bytes | npt.NDArray[np.uint8]
-"""A file, one in a zip file, the bytes of one, or pixels, H x W x 3."""
 
 BATCH_PIXELS = 2**18
 """In one call of the network: more is no faster, because its activations no longer fit a core's own memory."""
 LARGEST_FILE = 256 * 2**20
 THUMBNAIL = 96
+_CHANNELS = ((), (1,), (3,), (4,))
 
 
 @dataclass(frozen=True)
@@ -142,8 +141,9 @@ def _chunk(
     pixels: dict[int, npt.NDArray[np.uint8]] = {}
     digests: dict[int, bytes] = {}
     for number, photo in photos:
-        name = str(photo) if isinstance(photo, Path | ZippedPhoto) else f"photo {number + 1}"
+        name = str(photo) if isinstance(photo, str | Path | ZippedPhoto) else f"photo {number + 1}"
         try:
+            photo = _pixels(photo) if isinstance(photo, np.ndarray | Image.Image) else photo
             content = _content(photo)
             digest = hashlib.sha256(content).digest() if hashed else b""
             features, look = (cache.get(digest) if cache else None) or (None, 0)
@@ -181,15 +181,25 @@ def _key(digest: bytes) -> int:
     return int.from_bytes(digest[:8], "big")
 
 
+def _pixels(photo: npt.NDArray[np.uint8] | Image.Image) -> npt.NDArray[np.uint8]:
+    """H x W x 3."""
+    if isinstance(photo, Image.Image):
+        return pictures.rgb_pixels(photo)
+    if photo.dtype != np.uint8 or photo.ndim not in (2, 3) or 0 in photo.shape or photo.shape[2:] not in _CHANNELS:
+        raise UserError(f"pixels must be uint8, H x W x 3, not {photo.dtype} {photo.shape}")
+    if photo.shape[2:] == (3,):
+        return photo
+    return pictures.rgb_pixels(Image.fromarray(photo[:, :, 0] if photo.shape[2:] == (1,) else photo))
+
+
 def _content(photo: Photo) -> bytes:
     if isinstance(photo, bytes):
         return photo
     if isinstance(photo, ZippedPhoto):
         return photo.read_bytes()
     if isinstance(photo, np.ndarray):
-        if photo.dtype != np.uint8 or photo.ndim != 3 or photo.shape[2] != 3 or 0 in photo.shape:
-            raise UserError(f"pixels must be uint8, H x W x 3, not {photo.dtype} {photo.shape}")
         return str(photo.shape).encode() + np.ascontiguousarray(photo).tobytes()
+    photo = Path(str(photo))
     try:
         if not photo.is_file():
             raise UserError("not a file" if photo.exists() else "does not exist")

@@ -1,9 +1,10 @@
 """A photo model: named classes on one encoder, with their history. Immutable, so nothing changes under a reader."""
 
 import functools
+import numbers
 import time
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -122,7 +123,7 @@ class PhotoModel:
         rest = self._without(name)
         return replace(rest, classes={**rest.classes, name: own.without(key)})._noting("forget photo", {name: 1})
 
-    def rename(self, old: str, new: str) -> "PhotoModel":
+    def rename(self, old: str, new: str | int) -> "PhotoModel":
         """With another name for a class, also in the history."""
         own, rest, new = self.find_class(old), self._without(old), checked_class_name(new)
         if new in self.classes:
@@ -212,9 +213,11 @@ def _counts(classes: Mapping[str, PhotoClass]) -> dict[str, int]:
     return {name: own.count for name, own in sorted(classes.items())}
 
 
-def checked_class_name(name: str) -> str:
-    """A class name as it is stored; a `UserError` for one that could not be read in a line."""
-    name = unicodedata.normalize("NFC", name)
+def checked_class_name(name: object) -> str:
+    """A class name as it is stored, a number as text; a `UserError` for one that could not be read in a line."""
+    if isinstance(name, bool) or not isinstance(name, str | numbers.Number | np.number):
+        raise UserError(f"class name {name!r}: give a text or a number")
+    name = unicodedata.normalize("NFC", str(name))
     shown = name if len(name) <= 40 else name[:40] + "..."
     # Cs are halves of characters (bytes of a file name that are no UTF-8), Cc are newlines and their like.
     if any(unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp") for character in name):
@@ -226,9 +229,27 @@ def checked_class_name(name: str) -> str:
     return name
 
 
-def checked_class_names(names: Sequence[str]) -> list[str]:
+def checked_class_names(names: Sequence[object]) -> list[str]:
     """All of them; two that look alike once normalised are an error."""
     checked = [checked_class_name(name) for name in names]
     if twice := next((name for name in checked if checked.count(name) > 1), None):
         raise UserError(f"two folders give the class name '{twice}': rename one")
     return checked
+
+
+def class_name_key(name: str) -> str:
+    """What names have in common that differ in case, spaces or accents alone."""
+    letters = unicodedata.normalize("NFKD", name).casefold()
+    # Only accents of European letters: signs of other scripts make other words.
+    return "".join(letter for letter in letters if not letter.isspace() and not "\u0300" <= letter <= "\u036f")
+
+
+def alike_class_names(names: Iterable[str], known: Collection[str]) -> list[tuple[str, str]]:
+    """Names that are not among the `known`, each with one, known or before it, that it is all but the same as."""
+    owners: dict[str, str] = {class_name_key(name): name for name in known}
+    found = []
+    for name in names:
+        other = owners.setdefault(class_name_key(name), name)
+        if other != name and name not in known:
+            found.append((name, other))
+    return found

@@ -1,45 +1,73 @@
-"""Which photos are meant: folders of classes to learn, files and folders to ask about."""
+"""Which photos are meant: folders of classes to learn, files and folders to ask about.
+
+Of folders, everything below them is taken. What systems leave lying around is passed over without a word; a link to a
+folder is followed once, after what really lies there, and never upwards.
+"""
 
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from protoreplay.core.errors import UserError
 from protoreplay.core.files import visible_entries
+from protoreplay.core.words import counted
 from protoreplay.photos import label_table, zipped_photos
 from protoreplay.photos.xmp import is_sidecar
 
+LEFT_LYING = {"__macosx", "thumbs.db", "desktop.ini"}
+"""Names, in small letters, of what no person has put there; hidden files are passed over, too."""
+MOST_NAMED = 5
+"""Files that are named one by one in a line."""
+
 
 def photos_by_class(
-    folder: Path, name: str | None = None
+    folder: Path, name: str | None = None, say: Callable[[str], None] = lambda line: None, remedy: str = ""
 ) -> dict[str, list[Path]] | dict[str, list[zipped_photos.ZippedPhoto]]:
-    """Photos by class: of the sub-folders, or, with a `name`, of the folder itself. Hidden files are passed over.
+    """Photos by class: of the sub-folders and all below them, or, with a `name`, of the folder itself.
 
     A zip file is as good as a folder.
+
+    Args:
+        folder: of a sub-folder for each class.
+        name: of the only class.
+        say: hears what is not as a person may expect: folders without photos, photos in folders of folders.
+        remedy: for a folder without sub-folders, what else the caller could be given.
     """
     if zipped_photos.is_zip(folder):
         return zipped_photos.zipped_by_class(folder, name)
     if not folder.is_dir():
         raise UserError(f"{folder} is not a folder: give one with a sub-folder of photos per class")
-    if name is not None:
-        return {name: _filled(folder)}
-    folders = [entry for entry in visible_entries(folder) if entry.is_dir()]
-    if not folders:
-        raise UserError(
-            f"{folder} has no sub-folders: put the photos of each class into one of its own, "
-            "or give the name of the only class with --class"
-        )
-    return {entry.name: _filled(entry) for entry in folders}
+    entries = _entries(folder)
+    folders = [entry for entry in entries if entry.is_dir()]
+    if name is None and not folders:
+        raise UserError(f"{folder} has no sub-folders: put the photos of each class into one of its own{remedy}")
+    visited = {folder.resolve()} if name is None else set()
+    places = {name: folder} if name is not None else {entry.name: entry for entry in _links_last(folders)}
+    found: dict[str, list[Path]] = {}
+    for label, place in places.items():
+        photos = [] if name is None and _leads_upwards(place) else list(_walk(place, visited))
+        if photos:
+            found[label] = photos
+            if below := sum(photo.parent != place for photo in photos):
+                say(f"{place}: {below} of {counted(len(photos), 'photo')} from folders below it")
+        elif name is None:
+            say(f"{place} has no photos of its own: passed over")
+    if name is None and (loose := [entry.name for entry in entries if not entry.is_dir()]):
+        more = f" and {len(loose) - MOST_NAMED} more" if len(loose) > MOST_NAMED else ""
+        say(f"{folder}: in no class's sub-folder, and passed over: {', '.join(loose[:MOST_NAMED])}{more}")
+    if not found:
+        raise UserError(f"{folder} has no photos: put some in")
+    return {label: found[label] for label in sorted(found)}
 
 
 def photos_to_learn(
-    folder: Path | None, labels: Path | None = None, name: str | None = None
+    folder: Path | None, labels: Path | None = None, name: str | None = None, say: Callable[[str], None] = print
 ) -> Mapping[str, Sequence[Path | zipped_photos.ZippedPhoto]]:
-    """Photos by class: of a folder or zip file, or of a table of paths and classes."""
+    """Photos by class: of a folder or zip file, or of a table of paths and classes; `say` as of `photos_by_class`."""
     if labels is None:
         if folder is None:
             raise UserError("give a folder with a sub-folder of photos per class, or --labels FILE.csv")
-        return photos_by_class(folder, name)
+        return photos_by_class(folder, name, say, ", or give the name of the only class with --class")
     if name is not None:
         raise UserError("--labels has the classes: leave out --class")
     return label_table.photos_by_label(labels, folder)
@@ -57,13 +85,13 @@ def only_files(photos: Iterable[Path | zipped_photos.ZippedPhoto]) -> list[Path]
 
 def walk_photos(paths: Iterable[Path]) -> Iterator[Path | zipped_photos.ZippedPhoto]:
     """Files as they are given; of folders, all files in them and below, in the order of names; so of zip files."""
+    visited: set[Path] = set()
     for path in paths:
-        if path.is_dir():
-            yield from walk_photos(entry for entry in visible_entries(path) if not is_sidecar(entry))
-        elif zipped_photos.is_zip(path):
-            yield from zipped_photos.zipped_photos(path)
-        else:
-            yield path
+        for file in _walk(path, visited) if path.is_dir() else [path]:
+            if zipped_photos.is_zip(file):
+                yield from zipped_photos.zipped_photos(file)
+            else:
+                yield file
 
 
 def paths_in_list(path: Path) -> Iterator[Path]:
@@ -82,8 +110,45 @@ def _lines(file: Iterable[str]) -> Iterator[Path]:
     return (Path(line.rstrip("\r\n")) for line in file if line.strip())
 
 
-def _filled(folder: Path) -> list[Path]:
-    files = [entry for entry in visible_entries(folder) if not entry.is_dir() and not is_sidecar(entry)]
-    if not files:
-        raise UserError(f"{folder} has no photos: put some in or remove it")
-    return files
+def _walk(folder: Path, visited: set[Path]) -> Iterator[Path]:
+    """The files below a folder, but for folders that were visited before; links to folders come last."""
+    links: list[Path] = []
+    yield from _walk_real(folder, visited, links)
+    while links:
+        link = links.pop(0)
+        if not _leads_upwards(link):
+            yield from _walk_real(link, visited, links)
+
+
+def _leads_upwards(entry: Path) -> bool:
+    """Whether it is a link to a folder that it lies in, which would bring in what nobody has asked for."""
+    return entry.is_symlink() and entry.resolve() in (entry.parent.resolve(), *entry.parent.resolve().parents)
+
+
+def _walk_real(folder: Path, visited: set[Path], links: list[Path]) -> Iterator[Path]:
+    real = folder.resolve()
+    if real in visited:
+        return
+    visited.add(real)
+    try:
+        entries = _entries(folder)
+    except OSError:
+        yield folder  # which is named as one that cannot be read
+        return
+    for entry in entries:
+        if not entry.is_dir():
+            yield entry
+        elif entry.is_symlink():
+            links.append(entry)
+        else:
+            yield from _walk_real(entry, visited, links)
+
+
+def _entries(folder: Path) -> list[Path]:
+    """What a person has put there: neither hidden, nor left lying by a system, nor an empty file."""
+    seen = (entry for entry in visible_entries(folder) if entry.name.lower() not in LEFT_LYING)
+    return [entry for entry in seen if not is_sidecar(entry) and not (entry.is_file() and entry.stat().st_size == 0)]
+
+
+def _links_last(folders: Iterable[Path]) -> list[Path]:
+    return sorted(folders, key=lambda entry: (entry.is_symlink(), entry.name))

@@ -8,9 +8,10 @@ import numpy as np
 from protoreplay.core.errors import UserError
 from protoreplay.photos import advice
 from protoreplay.photos.answers import stacked_features
-from protoreplay.photos.embedding import EmbeddedPhoto, Photo
+from protoreplay.photos.embedding import EmbeddedPhoto
 from protoreplay.photos.photo_class import PhotoClass
-from protoreplay.photos.photo_model import PhotoModel, checked_class_names
+from protoreplay.photos.photo_inputs import Photo, Photos, each_photo
+from protoreplay.photos.photo_model import PhotoModel, alike_class_names, checked_class_names
 from protoreplay.prototypes.sums import Floats
 
 TeachingWarning = advice.ClassCollision | advice.MisplacedPhoto | advice.NearDuplicates | str
@@ -47,17 +48,19 @@ class TeachingReport:
 
 
 def prepare_photos(
-    photos: Mapping[str, Iterable[Photo]],
+    photos: Mapping[str, Photos],
     embed: Callable[[Iterable[Photo]], Iterable[EmbeddedPhoto]],
     tell: Callable[[int], None] = lambda done: None,
 ) -> PreparedPhotos:
     """Photos by class, embedded in one stream; `tell` hears how many are done."""
+    if not isinstance(photos, Mapping):
+        raise UserError(f"photos are taught by class, such as {{'crow': [...]}}: not {type(photos).__name__}")
     names = checked_class_names(list(photos))
     owners: list[str] = []
 
     def all_photos() -> Iterator[Photo]:
         for name, some in zip(names, photos.values(), strict=True):
-            for photo in some:
+            for photo in each_photo(some):
                 owners.append(name)
                 yield photo
 
@@ -76,7 +79,10 @@ def learn_prepared(model: PhotoModel, prepared: PreparedPhotos) -> tuple[PhotoMo
     """The model that has learned the photos (the same one if it knew them all), and what they did to it."""
     fresh: dict[str, list[EmbeddedPhoto]] = {}
     known: dict[str, int] = {}
-    warnings: list[TeachingWarning] = []
+    warnings: list[TeachingWarning] = [
+        f"'{name}' and '{other}' differ in case, spaces or accents alone: are they one class?"
+        for name, other in alike_class_names(prepared.by_class, model.classes)
+    ]
     for name, photos in prepared.by_class.items():
         seen = set(model.classes[name].seen.tolist()) if name in model.classes else set()
         unique = {photo.key: photo for photo in photos}

@@ -1,0 +1,8 @@
+from protoreplay.cli.interruption import CONTINUES, interrupted_line, on_interrupt
+
+
+def test_only_what_continues_says_so():
+    assert interrupted_line(["bench", "split-digits"]) == f"protoreplay: interrupted; {CONTINUES}"
+    assert interrupted_line(["show", "m"]) == "protoreplay: interrupted"
+    on_interrupt("m is as it was")
+    assert interrupted_line(["learn", "m"]) == "protoreplay: interrupted; m is as it was"
