@@ -1,8 +1,8 @@
 """Answers to an MQTT broker, each once, with what Home Assistant needs to show them by itself.
 
 Messages go one at a time, and the next waits until the broker has acknowledged the last. Where a connection broke
-before that, nobody knows whether the broker has the message. It keeps the last one of a topic ("retained"), so it is asked: a
-message that is there is not sent again.
+before that, nobody knows whether the broker has the message. It keeps the last one of a topic ("retained"), so it is
+asked: a message that is there is not sent again.
 """
 
 import contextlib
