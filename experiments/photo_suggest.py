@@ -19,6 +19,7 @@ from photo_heads import RESULTS, Features, Integers, drawn, load
 
 from protoreplay.core.files import write_whole
 from protoreplay.photos import suggesting
+from protoreplay.photos.answers import answer_batch, stacked_features
 from protoreplay.photos.embedding import EmbeddedPhoto
 from protoreplay.photos.photo_class import PhotoClass
 from protoreplay.photos.photo_model import PhotoModel
@@ -39,13 +40,13 @@ def suggested(model: PhotoModel, photos: list[EmbeddedPhoto], random: np.random.
 
 def most_unsure(model: PhotoModel, photos: list[EmbeddedPhoto], random: np.random.Generator) -> list[int]:
     """The ten of which the model is least sure, whatever they are like."""
-    unsure = [suggesting._unsure(a) for a in suggesting.answer_batch(photos, model, top=2)]
+    unsure = [suggesting._unsure(a) for a in answer_batch(photos, model, top=2)]
     return [int(i) for i in np.argsort(-np.array(unsure), kind="stable")[:EACH]]
 
 
 def all_alike(model: PhotoModel, photos: list[EmbeddedPhoto], random: np.random.Generator) -> list[int]:
     """The same rule, but every photo counts the same."""
-    near, covered = suggesting.nearness(suggesting.stacked_features(photos), model)
+    near, covered = suggesting.nearness(stacked_features(photos), model)
     return suggesting.most_added(np.ones(len(photos), np.float32), near, covered, EACH)[0]
 
 
@@ -82,7 +83,7 @@ def accuracy(model: PhotoModel, x: Floats, y: Integers) -> float:
 
 def measured(choose: Chooser, train: Any, asked: Any, seed: int, start: int, classes: int = 10) -> list[float]:
     """Accuracy at the start and after each round."""
-    draw = Draw(*train, seed, start, classes)
+    draw = Draw(train[0], train[1], seed, start, classes)
     found = [accuracy(draw.model(), *asked)]
     for _ in range(ROUNDS):
         draw.label_more(choose)

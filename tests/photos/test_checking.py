@@ -31,7 +31,7 @@ def test_each_thing_is_found_and_named(found, tmp_path):
     fakes.photos(folder, 2, colours=("yellow",))
     shutil.copy(folder / "red" / "003.png", folder / "blue" / "900.png")
     fakes.photo("green", 999).save(folder / "red" / "901.png")
-    blocks = np.random.default_rng(0).integers(0, 90, (8, 9, 1)) + [0, 20, 120]
+    blocks = np.random.default_rng(0).integers(0, 90, (8, 9, 1)) + np.array([0, 20, 120])
     photo = Image.fromarray(blocks.astype(np.uint8)).resize((90, 90), Image.Resampling.NEAREST)
     photo.save(folder / "blue" / "902.png")
     photo.resize((60, 60)).save(folder / "blue" / "903.png")

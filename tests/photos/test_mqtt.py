@@ -96,15 +96,15 @@ def test_every_answer_arrives_once_also_when_the_broker_restarts(taught, broker,
     delivery = mqtt.MqttDelivery(f"127.0.0.1:{broker.port}", "Gärden cam", say=said.append)
     source, stop = watching.WatchedFolder(folder, known), threading.Event()
 
-    class Stopped(Exception):
+    class StoppedError(Exception):
         pass
 
     def before_look():
         if stop.is_set():
-            raise Stopped
+            raise StoppedError
 
     def run():
-        with pytest.raises(Stopped):
+        with pytest.raises(StoppedError):
             watching.watch_photos(taught, source, known, [delivery], 0.05, before_look=before_look)
 
     thread = threading.Thread(target=run)

@@ -25,7 +25,7 @@ CLASSES = ["blue", "green", "red"]
 def tree(folder):
     """Every file, folder and link below, with its content."""
     return {
-        str(path.relative_to(folder)): os.readlink(path)
+        str(path.relative_to(folder)): str(path.readlink())
         if path.is_symlink()
         else path.read_bytes()
         if path.is_file()
@@ -115,7 +115,7 @@ def test_nothing_is_overwritten_and_what_others_changed_stays(photos, tmp_path):
 
 
 def test_odd_photos_and_odd_names(photos, tmp_path):
-    home, said, folder = photos
+    home, _, folder = photos
     (home / "link.png").symlink_to("red/001.png")
     gone = answer(home / "gone.png")
     odd = [Answer("x.png", None, error="not a picture"), answer(home / "link.png"), gone]

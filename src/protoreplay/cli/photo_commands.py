@@ -128,7 +128,7 @@ def predict_photos(
     classifier.configure(unknown)
     on_interrupt(CONTINUES if work else "nothing was changed; the same command starts over, and --work DIR continues")
 
-    def everything() -> Iterator[Path]:
+    def everything() -> "Iterator[Path | ZippedPhoto]":
         lines = photo_paths.paths_in_list(listed) if listed else []
         return photo_paths.walk_photos(itertools.chain(photos or [], lines))
 

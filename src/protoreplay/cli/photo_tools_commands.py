@@ -152,7 +152,7 @@ def check_folder(
     format: Annotated[str, typer.Option(metavar="text|json", help="json is one object a line.")] = "text",
     no_cache: NoCache = False,
 ) -> None:
-    """Look at a folder before teaching it: the same photo in two classes, photos that look misplaced or almost alike."""
+    """Look at a folder before teaching it: a photo in two classes, photos that look misplaced or almost alike."""
     from protoreplay.photos import checking
     from protoreplay.photos.photo_paths import photos_by_class
 

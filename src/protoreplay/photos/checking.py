@@ -135,7 +135,7 @@ def _alike(name: str, photos: Sequence[EmbeddedPhoto], near: float | None) -> It
         return
     labels = _groups(photos, near)
     for label in np.unique(labels):
-        group = tuple(photos[i].name for i in np.flatnonzero(labels == label))
+        group = tuple(photos[i].name for i in np.flatnonzero(labels == label).tolist())
         if len(group) > 1:
             text = f"{len(group)} photos of '{name}' are almost the same: {', '.join(group)}"
             yield FolderFinding("alike", text, group, (name,))

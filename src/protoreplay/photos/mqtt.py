@@ -1,10 +1,11 @@
 """Answers to an MQTT broker, each once, with what Home Assistant needs to show them by itself.
 
-Messages go one at a time, and the next waits until the broker has acknowledged the last. Where a connection broke before
-that, nobody knows whether the broker has the message. It keeps the last one of a topic ("retained"), so it is asked: a
-message that is there is not sent again.
+Messages go one at a time, and the next waits until the broker has acknowledged the last. Where a connection broke
+before that, nobody knows whether the broker has the message. It keeps the last one of a topic ("retained"), so it is
+asked: a message that is there is not sent again.
 """
 
+import contextlib
 import json
 import ssl
 import threading
@@ -87,10 +88,8 @@ class MqttDelivery:
     def close(self) -> None:
         """Say goodbye."""
         if self._connection is not None:
-            try:
+            with contextlib.suppress(BrokenConnectionError):
                 self._connection.publish(f"{self.topic}/status", b"offline")
-            except BrokenConnectionError:
-                pass
             self._close()
 
     def config(self) -> dict[str, Any]:

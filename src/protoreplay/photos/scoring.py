@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from protoreplay.core.words import counted
 from protoreplay.photos.answers import Answer
-from protoreplay.photos.embedding import Photo
+from protoreplay.photos.photo_inputs import Photo
 
 WRONG_COLUMNS = ("photo", "class", "answer", "nearest", "probability")
 

@@ -1,8 +1,8 @@
 """Moves, copies and links of files that are written down before they are done, so that they can be taken back.
 
-A portion of steps is in the log, safely on disk, before its first step is done, and a mark follows its last one. Whoever
-opens the log after a kill looks at the steps behind the last mark: one that was finished stays, one that was not is
-rolled back. No step overwrites a file: its place is reserved first, and fails to be where a file is already.
+A portion of steps is in the log, safely on disk, before its first step is done, and a mark follows its last one.
+Whoever opens the log after a kill looks at the steps behind the last mark: one that was finished stays, one that was
+not is rolled back. No step overwrites a file: its place is reserved first, and fails to be where a file is already.
 """
 
 import contextlib
@@ -341,7 +341,7 @@ def _is_empty(path: Path) -> bool:
 
 
 def _is_link_to(path: Path, target: str) -> bool:
-    return path.is_symlink() and os.readlink(path) == target  # noqa: PTH115: as it was given
+    return path.is_symlink() and str(path.readlink()) == target
 
 
 def _to_disk(path: Path) -> None:

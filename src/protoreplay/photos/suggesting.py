@@ -1,8 +1,9 @@
 """Which photos to label next: those that stand for the most photos of which the model is unsure.
 
 Each photo counts by how unsure the model is of it. A photo stands for others by how near it is to them, and what is
-taught already stands for photos, too. The photo that adds most is suggested, then the one that adds most beside it, and
-so on: so each is unsure, unlike what is known, and the only one of its cluster. What was tried is in docs/photo-tools.md.
+taught already stands for photos, too. The photo that adds most is suggested, then the one that adds most beside it,
+and so on: so each is unsure, unlike what is known, and the only one of its cluster. What was tried: docs/photo-
+tools.md.
 """
 
 from collections.abc import Iterable, Sequence
