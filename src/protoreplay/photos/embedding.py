@@ -143,7 +143,7 @@ def _chunk(
     for number, photo in photos:
         name = str(photo) if isinstance(photo, str | Path | ZippedPhoto) else f"photo {number + 1}"
         try:
-            photo = _pixels(photo) if isinstance(photo, np.ndarray | Image.Image) else photo
+            photo = _rgb_array(photo) if isinstance(photo, np.ndarray | Image.Image) else photo
             content = _content(photo)
             digest = hashlib.sha256(content).digest() if hashed else b""
             features, look = (cache.get(digest) if cache else None) or (None, 0)
@@ -181,7 +181,7 @@ def _key(digest: bytes) -> int:
     return int.from_bytes(digest[:8], "big")
 
 
-def _pixels(photo: npt.NDArray[np.uint8] | Image.Image) -> npt.NDArray[np.uint8]:
+def _rgb_array(photo: npt.NDArray[np.uint8] | Image.Image) -> npt.NDArray[np.uint8]:
     """H x W x 3."""
     if isinstance(photo, Image.Image):
         return pictures.rgb_pixels(photo)

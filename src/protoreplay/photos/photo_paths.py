@@ -37,7 +37,7 @@ def photos_by_class(
         return zipped_photos.zipped_by_class(folder, name)
     if not folder.is_dir():
         raise UserError(f"{folder} is not a folder: give one with a sub-folder of photos per class")
-    entries = _entries(folder)
+    entries = _photo_entries(folder)
     folders = [entry for entry in entries if entry.is_dir()]
     if name is None and not folders:
         raise UserError(f"{folder} has no sub-folders: put the photos of each class into one of its own{remedy}")
@@ -131,7 +131,7 @@ def _walk_real(folder: Path, visited: set[Path], links: list[Path]) -> Iterator[
         return
     visited.add(real)
     try:
-        entries = _entries(folder)
+        entries = _photo_entries(folder)
     except OSError:
         yield folder  # which is named as one that cannot be read
         return
@@ -144,7 +144,7 @@ def _walk_real(folder: Path, visited: set[Path], links: list[Path]) -> Iterator[
             yield from _walk_real(entry, visited, links)
 
 
-def _entries(folder: Path) -> list[Path]:
+def _photo_entries(folder: Path) -> list[Path]:
     """What a person has put there: neither hidden, nor left lying by a system, nor an empty file."""
     seen = (entry for entry in visible_entries(folder) if entry.name.lower() not in LEFT_LYING)
     return [entry for entry in seen if not is_sidecar(entry) and not (entry.is_file() and entry.stat().st_size == 0)]
