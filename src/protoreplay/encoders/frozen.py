@@ -68,7 +68,7 @@ class PretrainedEncoder(ImageEncoder):
     @property
     def width(self) -> int:
         """As the network says."""
-        return self._frozen.width
+        return int(self._frozen.width)
 
     def embed(self, image: Tensor) -> Tensor:
         """Resized if need be."""

@@ -126,7 +126,8 @@ class EmbeddedStream(Stream):
 
         def make(place: int) -> FeatureRows:
             image = self._gather(source, indices[place : place + 1], plan)[0]
-            return self._taken(self.encoder.embed(image))[0]
+            row: FeatureRows = self._taken(self.encoder.embed(image))[0]
+            return row
 
         if not self.encoder.kept:
             return self._taken(self.encoder.embed(self._gather(source, indices, plan)[0]))
