@@ -214,7 +214,7 @@ def test_report_writes_the_page_and_the_figures_it_names(protoreplay, tmp_path):
     code, out, _ = protoreplay("report", "b", "-o", "new/page.html", "--figures", "new/figures")
     assert code == 0
     assert out.splitlines()[0] == "new/page.html"
-    assert len(out.splitlines()) == 16
+    assert len(out.splitlines()) == 19
     assert all((tmp_path / line).stat().st_size > 1000 for line in out.splitlines())
     code, _, err = protoreplay("report", "b", "-o", "other.html", "--against", "sgd")
     assert code == 2

@@ -34,6 +34,7 @@ def test_what_all_batches_need_is_computed_once_per_task(name, stream, monkeypat
 
 
 def test_answers_of_any_method_are_counted_and_the_same_after_a_kill(tmp_path, monkeypatch):
+    monkeypatch.setattr("protoreplay.experiments.run.CHECKPOINT_SECONDS", 0.0)
     spec = resolve("split-digits", "sgd", 0, {"epochs": 2, "tasks": 6})
     counts = execute(spec, tmp_path / "whole")
     folder = RunFolder(tmp_path / "whole")

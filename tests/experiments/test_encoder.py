@@ -27,7 +27,7 @@ def test_without_an_encoder_the_run_is_called_and_written_as_before(tmp_path):
     assert spec.variant == "nearest-mean,shots=3,tasks=3,test_images=5"
     execute(spec, tmp_path)
     config = json.loads((tmp_path / "config.json").read_text())
-    assert list(config) == ["protocol", "method", "seed", "evaluation", "known_classes", "versions"]
+    assert list(config) == ["protocol", "method", "seed", "evaluation", "known_classes", "versions", "commit", "code"]
     sgd = resolve("split-digits", "sgd", 0, {}).method_settings.model_dump(mode="json")
     assert "head" not in sgd
 

@@ -110,6 +110,7 @@ def test_a_run_finished_by_another_process_just_before_our_lock_is_not_done_agai
 
 
 def test_a_run_killed_between_its_last_result_and_its_end_is_tidied_up(tmp_path, specs, monkeypatch):
+    monkeypatch.setattr("protoreplay.experiments.run.CHECKPOINT_SECONDS", 0.0)
     execute_grid(specs, tmp_path / "whole")
     with monkeypatch.context() as patch:
         patch.setattr(RunFolder, "clean", lambda self: None)

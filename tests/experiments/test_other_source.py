@@ -65,6 +65,7 @@ def test_it_is_named_and_done_again_or_kept_by_choice(tmp_path, specs):
 
 
 def test_the_old_run_is_there_until_the_new_one_is(tmp_path, specs, monkeypatch):
+    monkeypatch.setattr("protoreplay.experiments.run.CHECKPOINT_SECONDS", 0.0)
     spec = resolve_grid("split-digits", ["nearest-mean"], [0], {"tasks": 2})[0]
     execute(spec, tmp_path)
     folder = RunFolder(tmp_path)

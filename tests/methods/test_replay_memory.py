@@ -5,6 +5,8 @@ from hypothesis import strategies as st
 from protoreplay.methods.replay_memory import ReplayMemory, quota
 from tests.conftest import toy_task
 
+NOTHING = torch.zeros(0, 1, 8, 8, dtype=torch.uint8)
+
 
 def contents(memory):
     return {(int(t), int(c), i.numpy().tobytes()) for t, c, i in zip(memory.tasks, memory.classes, memory.images)}
@@ -13,7 +15,7 @@ def contents(memory):
 @settings(deadline=None, max_examples=40)
 @given(st.integers(0, 30), st.sampled_from(["run", "class"]), st.integers(0, 2**32))
 def test_holds_the_quota_of_each_class_and_only_shrinks(budget, per, seed):
-    memory = ReplayMemory.empty(torch.zeros(0, 1, 8, 8, dtype=torch.uint8))
+    memory = ReplayMemory.empty(NOTHING)
     groups = [(0, 1), (2,), (3, 4, 5), (6,)]
     pairs = 0
     for position, classes in enumerate(groups, start=1):
@@ -36,7 +38,7 @@ def test_every_image_has_the_same_chance():
     task = toy_task(1, (0,), shots=5)
     kept = torch.zeros(5)
     for seed in range(400):
-        memory = ReplayMemory.empty(torch.zeros(0, 1, 8, 8, dtype=torch.uint8)).after(
+        memory = ReplayMemory.empty(NOTHING).after(
             task, 2, torch.Generator().manual_seed(seed)
         )
         for image in memory.images:
@@ -47,7 +49,7 @@ def test_every_image_has_the_same_chance():
 
 def test_does_not_hold_on_to_the_task():
     task = toy_task(1, (0, 1))
-    memory = ReplayMemory.empty(torch.zeros(0, 1, 8, 8, dtype=torch.uint8)).after(
+    memory = ReplayMemory.empty(NOTHING).after(
         task, 2, torch.Generator().manual_seed(0)
     )
     before = contents(memory)

@@ -129,7 +129,7 @@ class FeatureStore:
         for path in sorted(paths - self._seen):
             self._seen.add(path)
             try:
-                keys, rows = _read(path, self._about["fingerprint"])
+                keys, rows = _read_rows(path, self._about["fingerprint"])
             except (OSError, ValueError, KeyError, TypeError):
                 with contextlib.suppress(OSError):
                     path.unlink()  # damaged: it is made anew
@@ -143,7 +143,7 @@ class FeatureStore:
         self._used |= paths
 
 
-def _read(path: Path, fingerprint: str) -> tuple[list[bytes], FeatureRows]:
+def _read_rows(path: Path, fingerprint: str) -> tuple[list[bytes], FeatureRows]:
     with path.open("rb") as file:
         about = json.loads(file.readline())
         body = file.read()

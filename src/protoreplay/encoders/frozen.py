@@ -63,7 +63,7 @@ class PretrainedEncoder(ImageEncoder):
 
     def __init__(self, name: str, frozen: FrozenEncoder) -> None:
         self.name, self._frozen = name, frozen
-        self.fingerprint = _digest("pretrained, bilinear, square roots of unit length", frozen.fingerprint)
+        self.fingerprint = _sha256_of("pretrained, bilinear, square roots of unit length", frozen.fingerprint)
 
     @property
     def width(self) -> int:
@@ -90,7 +90,7 @@ class ModuleEncoder(ImageEncoder):
         self._width = check_trunk(self._module, name, shape)
         weights = {key: tensor.contiguous() for key, tensor in self._module.state_dict().items()}
         parts = [part for key, tensor in sorted(weights.items()) for part in (key, _bytes(tensor))]
-        self.fingerprint = _digest("module", json.dumps(shape), code, *parts)
+        self.fingerprint = _sha256_of("module", json.dumps(shape), code, *parts)
 
     @property
     def width(self) -> int:
@@ -112,7 +112,7 @@ class DictionaryEncoder(ImageEncoder):
     def __init__(self, name: str, shape: ImageShape, settings: DictionarySettings) -> None:
         self.name, self._shape, self._settings = name, shape, settings
         about = json.dumps([shape, settings.model_dump(mode="json")])
-        self.fingerprint = _digest("dictionary", about, _code(PatchDictionary))
+        self.fingerprint = _sha256_of("dictionary", about, _code(PatchDictionary))
         self._fitting: tuple[Tensor, torch.Generator] | None = None
         self._body: PatchDictionary | None = None
 
@@ -124,7 +124,7 @@ class DictionaryEncoder(ImageEncoder):
     def fit_to(self, images: Tensor, random: torch.Generator) -> "DictionaryEncoder":
         """The dictionary of these images, N x C x H x W; its fingerprint is of the images and the draws too."""
         made = DictionaryEncoder(self.name, self._shape, self._settings)
-        made.fingerprint = _digest(self.fingerprint, _bytes(images), _bytes(random.get_state()))
+        made.fingerprint = _sha256_of(self.fingerprint, _bytes(images), _bytes(random.get_state()))
         made._fitting = images, random
         return made
 
@@ -196,7 +196,7 @@ def _code(made_by: Any) -> str:
         return f"{made_by.__qualname__} {told}"
 
 
-def _digest(*parts: str | memoryview) -> str:
+def _sha256_of(*parts: str | memoryview) -> str:
     digest = hashlib.sha256()
     for part in parts:
         content = part.encode() if isinstance(part, str) else part

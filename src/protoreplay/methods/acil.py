@@ -47,8 +47,8 @@ class ACIL(RandomRegression[ACILConfig]):
     summary = "ACIL: ridge regression on a random or Gaussian-kernel layer, on frozen features"
     search: ClassVar[Mapping[str, tuple[Any, ...]]] = {
         "layer": ("random", "gaussian"),
-        "sigma": (0.3, 1.0, 3.0, 10.0),
-        "ridge": (1e-4, 1e-3, 1e-2, 0.1, 1.0, 10.0),
+        "sigma": (1.0, 10.0),
+        "ridge": (1e-4, 1e-2, 0.1, 1.0, 10.0),
     }
 
     def __init__(self, config: ACILConfig, context: MethodContext) -> None:

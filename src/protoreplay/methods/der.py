@@ -49,8 +49,8 @@ class DER(AdamMethod[DERConfig]):
     summary = "dark experience replay: stored images keep their scores"
     search: ClassVar[Mapping[str, tuple[Any, ...]]] = {
         "lr": ADAM_RATES,
-        "alpha": (0.1, 0.3, 1.0, 3.0),
-        "beta": (0.0, 0.5, 1.0),
+        "alpha": (0.3, 1.0),
+        "beta": (0.0, 0.5),
     }
 
     def __init__(self, config: DERConfig, context: MethodContext) -> None:

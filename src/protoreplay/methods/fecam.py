@@ -50,9 +50,7 @@ class FeCAM(FixedFeatureMethod[FeCAMConfig]):
     Config = FeCAMConfig
     summary = "FeCAM: Mahalanobis distance with a covariance of each class, on frozen features"
     search: ClassVar[Mapping[str, tuple[Any, ...]]] = {
-        "power": (0.5, 1.0),
         "covariance": ("class", "common"),
-        "normalise": (True, False),
         "shrink_diagonal": (0.1, 1.0, 10.0, 100.0),
         "shrink_rest": (0.0, 1.0),
     }

@@ -68,7 +68,7 @@ class KLDA(FixedFeatureMethod[KLDAConfig]):
     summary = "KLDA: linear discriminant on random Fourier features, on frozen features"
     search: ClassVar[Mapping[str, tuple[Any, ...]]] = {
         "gamma": ("scale", 0.01, 0.1, 1.0, 10.0),
-        "shrinkage": ("oas", 1e-3, 1e-2, 0.1, 0.5),
+        "shrinkage": ("oas", 1e-2, 0.1, 0.5),
     }
     keeps_means = False
 

@@ -36,7 +36,7 @@ class LogisticConfig(TrunkFeatureSettings):
     """Images at most that cross-validation is done on, drawn evenly from the classes."""
 
 
-class StoredFeatures(NamedTuple):
+class AllFeatures(NamedTuple):
     """The features of all images so far, N x D, and their labels, int64, N."""
 
     rows: Tensor
@@ -61,14 +61,14 @@ class Logistic(FixedFeatureMethod[LogisticConfig]):
     def __init__(self, config: LogisticConfig, context: MethodContext) -> None:
         super().__init__(config, context)
         nothing = torch.zeros(0, self.width, device=self.device), torch.zeros(0, dtype=torch.int64)
-        self.stored = self.carry("stored", StoredFeatures(*nothing))
+        self.stored = self.carry("stored", AllFeatures(*nothing))
         weight = torch.zeros(0, self.width, dtype=torch.float64)
         self.head = self.carry("head", LinearHead(weight, weight.sum(1)))
 
     def _learn(self, task: Task, on_step: StepCallback) -> None:
         """Keep the features of the task's images, and fit all that is kept."""
         rows, labels = self.stored
-        self.stored = StoredFeatures(
+        self.stored = AllFeatures(
             torch.cat([rows, self.embed(task.images)]), torch.cat([labels, task.labels.to(torch.int64)])
         )
         self.head = self._fitted()

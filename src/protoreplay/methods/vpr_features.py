@@ -37,12 +37,12 @@ class FeatureGaussian:
     """What is kept of one class of one task.
 
     Attributes:
-        label: int64, the class.
+        label: int64, 1, the class.
         rows: M x D, features that are kept singly.
-        weight: how many others there are.
+        weight: float64, 1, how many others there are.
         mean: of the others, float64, D.
         factor: R x D: the products of its rows add up to the covariance of the others, but for `even`.
-        even: float64, their variance in every other direction.
+        even: float64, 1, their variance in every other direction.
     """
 
     label: Tensor
@@ -57,13 +57,18 @@ class FeatureGaussian:
         """From the sums of a class."""
         others = sums.others
         return cls(
-            torch.tensor(label),
+            torch.tensor([label]),
             torch.from_numpy(sums.rows.astype(np.float32)),
-            torch.tensor(others.weight, dtype=torch.float64),
+            torch.tensor([others.weight], dtype=torch.float64),
             torch.from_numpy(others.mean.astype(np.float64)) if others.weight else torch.zeros(0, dtype=torch.float64),
             torch.from_numpy(others.factor.astype(np.float32)),
-            torch.tensor(others.even, dtype=torch.float64),
+            torch.tensor([others.even], dtype=torch.float64),
         )
+
+    @classmethod
+    def empty(cls) -> "FeatureGaussian":
+        """Of nothing."""
+        return cls(torch.zeros(0, dtype=torch.int64), *[torch.zeros(0)] * 5)
 
     def sums(self) -> ClassSums:
         """As the heart takes them."""
@@ -85,8 +90,7 @@ class VPROnFeatures(Method[VPRFeatureConfig]):
     def __init__(self, config: VPRFeatureConfig, context: MethodContext) -> None:
         super().__init__(config, context)
         self._body = GivenFeatures()
-        nothing = ClassSums.of(np.zeros((0, context.image_shape[0])), [])
-        self.gaussians: list[FeatureGaussian] = self.carry("gaussians", [], FeatureGaussian.of(0, nothing))
+        self.gaussians: list[FeatureGaussian] = self.carry("gaussians", [], FeatureGaussian.empty())
 
     def _features(self, images: Tensor) -> Tensor:
         """N x D x 1 x 1 to N x D."""
@@ -105,7 +109,7 @@ class VPROnFeatures(Method[VPRFeatureConfig]):
 
     def _classifier(self) -> BatchClassifier:
         """The likeliest Gaussian's class."""
-        owners = torch.stack([one.label for one in self.gaussians])
+        owners = torch.cat([one.label for one in self.gaussians])
         scaled = ScaledHead.of(list(map(str, owners.tolist())), [one.sums() for one in self.gaussians])
         temperature, classes = scaled.head.calibration.temperature, torch.tensor(self.classes)
 
