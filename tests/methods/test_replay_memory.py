@@ -38,9 +38,7 @@ def test_every_image_has_the_same_chance():
     task = toy_task(1, (0,), shots=5)
     kept = torch.zeros(5)
     for seed in range(400):
-        memory = ReplayMemory.empty(NOTHING).after(
-            task, 2, torch.Generator().manual_seed(seed)
-        )
+        memory = ReplayMemory.empty(NOTHING).after(task, 2, torch.Generator().manual_seed(seed))
         for image in memory.images:
             kept[(task.images == image).flatten(1).all(1)] += 1
     assert kept.sum() == 800
@@ -49,9 +47,7 @@ def test_every_image_has_the_same_chance():
 
 def test_does_not_hold_on_to_the_task():
     task = toy_task(1, (0, 1))
-    memory = ReplayMemory.empty(NOTHING).after(
-        task, 2, torch.Generator().manual_seed(0)
-    )
+    memory = ReplayMemory.empty(NOTHING).after(task, 2, torch.Generator().manual_seed(0))
     before = contents(memory)
     task.images.zero_()
     task.labels.zero_()
