@@ -11,6 +11,7 @@ import torch
 from protoreplay import make_method, make_stream
 from protoreplay.core.errors import UserError
 from protoreplay.core.files import write_whole
+from protoreplay.experiments import run as run_module
 from protoreplay.experiments.grid import execute_grid
 from protoreplay.experiments.run import evaluate, execute
 from protoreplay.experiments.run_folder import RunFolder
@@ -196,6 +197,7 @@ def test_a_run_begun_under_other_versions_starts_over(tmp_path, part, other):
 
 
 def _child(path):
+    run_module.CHECKPOINT_SECONDS = 0.0
     torch.set_num_threads(1)
     execute(small(tasks=6, epochs=25), Path(path))
 

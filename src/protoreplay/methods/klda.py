@@ -125,11 +125,12 @@ class KLDA(FixedFeatureMethod[KLDAConfig]):
         """The likeliest mean's class."""
         classes, means = torch.tensor(self.classes, device=self.device), self.means
         centre, directions = means.mean.mean(0), self.discriminants()
-        offsets = ((means.mean - centre).double() * directions).sum(1) / 2 + directions @ centre.double()
+        offsets = ((means.mean - centre).double() * directions).sum(1) / 2
         weights, offsets = directions.to(torch.float32), offsets.to(torch.float32)
 
         def read(features: Tensor) -> Tensor:
-            scores = self.fourier(features) @ weights.T - offsets
+            # Seen from the centre, so that rounding does not grow with what all images have in common.
+            scores = (self.fourier(features) - centre) @ weights.T - offsets
             return class_probabilities(scores.softmax(1), means.classes, classes)
 
         return read
