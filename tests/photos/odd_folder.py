@@ -21,6 +21,7 @@ class OddFolder:
     Attributes:
         path: a sub-folder per class.
         readable: photos, in whatever format.
+        zipped: photos in a zip file among them.
         broken: files that a command must name, each once.
         quiet: files that nobody should hear of.
         links: links to folders that bring in nothing new.
@@ -28,6 +29,7 @@ class OddFolder:
 
     path: Path
     readable: tuple[str, ...]
+    zipped: tuple[str, ...]
     broken: tuple[str, ...]
     quiet: tuple[str, ...]
     links: tuple[str, ...]
@@ -53,19 +55,22 @@ def make_odd_folder(path: Path) -> OddFolder:
         "red/huge.png": _huge_png(20_000),
         "red/text.jpg": b"this is a text",
         "blue 🐦/clip.mp4": struct.pack(">I", 24) + b"ftypisom" + bytes(64),
-        "blue 🐦/more.zip": _zip(),
+        "blue 🐦/cut.zip": _zip(1)[:100],
     }
     quiet = {f"red/{name}": b"x" for name in ("Thumbs.db", "desktop.ini", ".DS_Store", ".hidden.png")}
     quiet |= {"__MACOSX/red/._0.png": b"x", "blue 🐦/empty.jpg": b"", "blue 🐦/__MACOSX/._1.jpg": b"x"}
     for name, content in (readable | broken | quiet).items():
         (path / name).parent.mkdir(parents=True, exist_ok=True)
         (path / name).write_bytes(content)
+    (path / "blue 🐦" / "more.zip").write_bytes(_zip(2))
     (path / "empty").mkdir()
     links = {"red/loop": path / "red", "red/2019/up": path, "red/2019/again": path / "red" / "2019", "other": path}
     for name, target in links.items():
         (path / name).symlink_to(target)
     (path / "red" / "nowhere.png").symlink_to("absent.png")
-    return OddFolder(path, tuple(readable), (*broken, "red/nowhere.png"), tuple(quiet), tuple(links))
+    broken_too = (*broken, "red/nowhere.png")
+    zipped = ("blue 🐦/more.zip/0.png", "blue 🐦/more.zip/1.png")
+    return OddFolder(path, tuple(readable), zipped, broken_too, tuple(quiet), tuple(links))
 
 
 def _saved(image: Image.Image, format: str, **options: object) -> bytes:
@@ -89,8 +94,9 @@ def _huge_png(side: int) -> bytes:
     )
 
 
-def _zip() -> bytes:
+def _zip(count: int) -> bytes:
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w") as archive:
-        archive.writestr("1.png", _saved(fakes.photo("blue", 500), "PNG"))
+        for number in range(count):
+            archive.writestr(f"{number}.png", _saved(fakes.photo("blue", 500 + number), "PNG"))
     return file.getvalue()

@@ -49,7 +49,7 @@ def photos(tmp_path):
     home = tmp_path / "home"
     fakes.photos(home, 2)
     (home / "red" / "000.png.xmp").write_bytes(xmp.keyword_added(None, "old"))
-    files = sorting.photos_to_sort([home], home / "sorted")
+    files, _ = sorting.photos_to_sort([home], home / "sorted")
     said = [answer(p, p.parent.name) for p in files]
     said[1] = answer(files[1], "blue", 0.3)
     said[3] = answer(files[3], "green", 0.99, known=False)
@@ -146,7 +146,7 @@ print("ready", flush=True)
 if sys.argv[3] == "undo":
     sorting.undo_sort(folder)
 else:
-    photos = sorting.photos_to_sort([home], folder)
+    photos, _ = sorting.photos_to_sort([home], folder)
     said = [Answer(str(p), p.parent.name, (Choice(p.parent.name, 0.9, 1.0),), 1.0) for p in photos]
     list(sorting.sort_photos(said, ["blue", "green", "red"], folder, "move", write_xmp=True))
 print("done", flush=True)

@@ -9,6 +9,7 @@ import typer
 from protoreplay.cli.photo_commands import EncoderName, ModelFile, NoCache, Unknown, open_classifier
 from protoreplay.cli.printing import print_line
 from protoreplay.core.errors import UserError, known_name, print_to_stderr
+from protoreplay.core.words import counted
 
 if TYPE_CHECKING:
     from protoreplay.photos.classifier import Classifier
@@ -50,7 +51,8 @@ def sort_by_answer(
         raise UserError("--move and --link: give one of the two")
     from protoreplay.photos import sorting
 
-    files = sorting.photos_to_sort(photos, folder)
+    files, zips = sorting.photos_to_sort(photos, folder)
+    _name_zips(zips)
     if not files:
         raise UserError("there are no photos in what was given")
     action: SortAction = "move" if move else "link" if link else "copy"
@@ -62,7 +64,7 @@ def sort_by_answer(
     else:
         found = sorting.sort_photos(answers, classes, folder, action, unsure, write_xmp, print_to_stderr)
     counts: Counter[str] = Counter()
-    left = again = 0
+    left, again = len(zips), 0
     for photo in found:
         if photo.note:
             print_to_stderr(f"{photo.photo}: {photo.note}")
@@ -75,7 +77,7 @@ def sort_by_answer(
             print_line(f"{photo.photo} -> {photo.to}")
     _print_sorted(counts, again, f"`protoreplay sort --undo {folder}` takes it back" if not dry_run else "a dry run")
     if left:
-        raise UserError(f"{left} of {len(files)} photos were left where they are")
+        raise UserError(f"{left} of {counted(len(files) + len(zips), 'file')} were left where they are")
 
 
 def _print_sorted(counts: Counter[str], again: int, then: str) -> None:
@@ -113,11 +115,13 @@ def suggest_next(
 
     from protoreplay.photos import suggesting
     from protoreplay.photos.answer_formats import answer_as_json
-    from protoreplay.photos.photo_paths import only_files, walk_photos
+    from protoreplay.photos.photo_paths import files_and_zips
     from protoreplay.photos.xmp import without_sidecars
 
     known_name("format", format, ["text", "json", "paths"])
-    files = without_sidecars(only_files(walk_photos(photos)))
+    given, zips = files_and_zips(photos)
+    files = without_sidecars(given)
+    _name_zips(zips)
     if not files:
         raise UserError("there are no photos in what was given")
     classifier = open_classifier(path, encoder, not no_cache, must_exist=True)
@@ -138,10 +142,10 @@ def suggest_next(
     if folder is not None:
         suggesting.link_suggestions(found, folder)
         print_to_stderr(
-            f"{folder}: links to {len(found)} photos; put them into folders of their classes and teach those"
+            f"{folder}: links to {counted(len(found), 'photo')}; put them into folders of their classes and teach those"
         )
-    if unreadable:
-        raise UserError(f"{len(unreadable)} of {len(files)} photos could not be read")
+    if left := len(unreadable) + len(zips):
+        raise UserError(f"{left} of {counted(len(files) + len(zips), 'file')} could not be read")
 
 
 @tools_app.command("check")
@@ -157,7 +161,7 @@ def check_folder(
     from protoreplay.photos.photo_paths import photos_by_class
 
     known_name("format", format, ["text", "json"])
-    photos = photos_by_class(folder)
+    photos = photos_by_class(folder, None, print_to_stderr)
     classifier = new_classifier(encoder, not no_cache)
     embedded = classifier.embed(photo for some in photos.values() for photo in some)
     by_class = {name: [next(embedded) for _ in some] for name, some in photos.items()}
@@ -165,7 +169,15 @@ def check_folder(
     for one in found:
         print_line(one.as_json() if format == "json" else f"{one.kind}: {one.text}")
     total = sum(map(len, photos.values()))
-    print_to_stderr(f"{total} photos of {len(photos)} classes: {len(found) or 'nothing'} to look at")
+    of = f"{counted(total, 'photo')} of {counted(len(photos), 'class', 'classes')}"
+    print_to_stderr(f"{of}: {len(found) or 'nothing'} to look at")
+
+
+def _name_zips(zips: list[Path]) -> None:
+    from protoreplay.photos.zipped_photos import PACKED
+
+    for path in zips:
+        print_to_stderr(f"{path}: {PACKED}")
 
 
 def new_classifier(encoder: str | None, cache: bool) -> "Classifier":

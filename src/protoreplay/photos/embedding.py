@@ -27,7 +27,7 @@ from protoreplay.data import pictures
 from protoreplay.encoders.pretrained import Features, FrozenEncoder
 from protoreplay.photos.feature_cache import FeatureCache
 from protoreplay.photos.photo_inputs import Photo
-from protoreplay.photos.zipped_photos import ZippedPhoto
+from protoreplay.photos.zipped_photos import ZippedPhoto, is_zip, zip_problem
 
 BATCH_PIXELS = 2**18
 """In one call of the network: more is no faster, because its activations no longer fit a core's own memory."""
@@ -200,6 +200,8 @@ def _content(photo: Photo) -> bytes:
     if isinstance(photo, np.ndarray):
         return str(photo.shape).encode() + np.ascontiguousarray(photo).tobytes()
     photo = Path(str(photo))
+    if is_zip(photo):
+        raise UserError(zip_problem(photo))
     try:
         if not photo.is_file():
             raise UserError("not a file" if photo.exists() else "does not exist")

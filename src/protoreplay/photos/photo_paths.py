@@ -22,10 +22,10 @@ MOST_NAMED = 5
 
 def photos_by_class(
     folder: Path, name: str | None = None, say: Callable[[str], None] = lambda line: None, remedy: str = ""
-) -> dict[str, list[Path]] | dict[str, list[zipped_photos.ZippedPhoto]]:
+) -> Mapping[str, Sequence[Path | zipped_photos.ZippedPhoto]]:
     """Photos by class: of the sub-folders and all below them, or, with a `name`, of the folder itself.
 
-    A zip file is as good as a folder.
+    A zip file is as good as a folder, also inside of one.
 
     Args:
         folder: of a sub-folder for each class.
@@ -43,13 +43,17 @@ def photos_by_class(
         raise UserError(f"{folder} has no sub-folders: put the photos of each class into one of its own{remedy}")
     visited = {folder.resolve()} if name is None else set()
     places = {name: folder} if name is not None else {entry.name: entry for entry in _links_last(folders)}
-    found: dict[str, list[Path]] = {}
+    found: dict[str, list[Path | zipped_photos.ZippedPhoto]] = {}
     for label, place in places.items():
-        photos = [] if name is None and _leads_upwards(place) else list(_walk(place, visited))
+        files = [] if name is None and _leads_upwards(place) else list(_walk(place, visited))
+        photos = list(_unpacked(files))
         if photos:
             found[label] = photos
-            if below := sum(photo.parent != place for photo in photos):
-                say(f"{place}: {below} of {counted(len(photos), 'photo')} from folders below it")
+            if below := sum(not isinstance(photo, Path) or photo.parent != place for photo in photos):
+                places_below = (
+                    "folders" if all(isinstance(photo, Path) for photo in photos) else "folders and zip files"
+                )
+                say(f"{place}: {below} of {counted(len(photos), 'photo')} from {places_below} below it")
         elif name is None:
             say(f"{place} has no photos of its own: passed over")
     if name is None and (loose := [entry.name for entry in entries if not entry.is_dir()]):
@@ -87,11 +91,17 @@ def walk_photos(paths: Iterable[Path]) -> Iterator[Path | zipped_photos.ZippedPh
     """Files as they are given; of folders, all files in them and below, in the order of names; so of zip files."""
     visited: set[Path] = set()
     for path in paths:
+        yield from _unpacked(_walk(path, visited) if path.is_dir() else [path])
+
+
+def files_and_zips(paths: Iterable[Path]) -> tuple[list[Path], list[Path]]:
+    """As of `walk_photos` the files, and apart from them the zip files, for who can do nothing with photos in these."""
+    visited: set[Path] = set()
+    found: tuple[list[Path], list[Path]] = ([], [])
+    for path in paths:
         for file in _walk(path, visited) if path.is_dir() else [path]:
-            if zipped_photos.is_zip(file):
-                yield from zipped_photos.zipped_photos(file)
-            else:
-                yield file
+            found[zipped_photos.is_zip(file)].append(file)
+    return found
 
 
 def paths_in_list(path: Path) -> Iterator[Path]:
@@ -104,6 +114,15 @@ def paths_in_list(path: Path) -> Iterator[Path]:
             yield from _lines(file)
     except OSError as error:
         raise UserError(f"{path}: {error.strerror}: give a file with one path a line") from None
+
+
+def _unpacked(files: Iterable[Path]) -> Iterator[Path | zipped_photos.ZippedPhoto]:
+    """Photos of zip files in the place of these; one that cannot be opened stays, and is named when it is read."""
+    for file in files:
+        try:
+            yield from zipped_photos.zipped_photos(file) if zipped_photos.is_zip(file) else [file]
+        except UserError:
+            yield file
 
 
 def _lines(file: Iterable[str]) -> Iterator[Path]:

@@ -11,7 +11,7 @@ from typing import Literal
 from protoreplay.core.errors import UserError
 from protoreplay.photos import xmp
 from protoreplay.photos.answers import Answer
-from protoreplay.photos.photo_paths import only_files, walk_photos
+from protoreplay.photos.photo_paths import files_and_zips
 from protoreplay.photos.sort_log import FileStep, SortLog, file_digest, open_sort_log
 
 SortAction = Literal["copy", "move", "link"]
@@ -45,12 +45,11 @@ class SortedPhoto:
     again: bool = False
 
 
-def photos_to_sort(paths: Iterable[Path], folder: Path) -> list[Path]:
-    """Photos in and below `paths`, each once; not what is sorted already, and no sidecars."""
+def photos_to_sort(paths: Iterable[Path], folder: Path) -> tuple[list[Path], list[Path]]:
+    """Photos in and below `paths`, each once, neither sidecars nor what is sorted already; and apart, zip files."""
     done = folder.resolve()
-    return [
-        photo for photo in xmp.without_sidecars(only_files(walk_photos(paths))) if done not in photo.resolve().parents
-    ]
+    files, zips = files_and_zips(paths)
+    return [photo for photo in xmp.without_sidecars(files) if done not in photo.resolve().parents], zips
 
 
 def sort_photos(

@@ -15,6 +15,8 @@ from protoreplay.core.errors import UserError
 
 LARGEST_MEMBER = 256 * 2**20
 MOST_MEMBERS = 1_000_000
+PACKED = "a zip file, passed over: unpack it first"
+"""What is said of one where only files will do."""
 PASSED_OVER = ("__macosx", "thumbs.db", "desktop.ini")
 """What systems put beside photos, in lower case; hidden files are passed over, too."""
 
@@ -109,6 +111,15 @@ def zipped_photos(path: Path) -> list[ZippedPhoto]:
     if not found:
         raise UserError(f"{path} has no photos")
     return found
+
+
+def zip_problem(path: Path) -> str:
+    """Why the photos of a zip file cannot be had, in a line that follows its name."""
+    try:
+        zipped_photos(path)
+    except UserError as error:
+        return str(error).removeprefix(f"{path} ").removeprefix("is ")
+    return PACKED
 
 
 def zipped_by_class(path: Path, name: str | None = None) -> dict[str, list[ZippedPhoto]]:
