@@ -45,6 +45,8 @@ VPR is `vpr-paper` here, the method of the paper's text, run on ten fixed images
 """
 TUNED = "Settings chosen by `protoreplay tune` on validation images of the first two tasks."
 NOTES = {
+    "encoder-split-cifar10": "All methods on features of EfficientNet-Lite2, frozen and pretrained on ImageNet.",
+    "encoder-split-fashion-mnist": "The same on Fashion-MNIST.",
     "ladder-split-cifar10": "From the paper's form to its closed form, one change at a time: `protoreplay ladder`.",
     "ladder-split-mini-imagenet": "The same ladder on mini-ImageNet.",
     "permuted-mnist-full": "All images in each of ten tasks, published strengths; `l2 strength=0` is fine-tuning.",
