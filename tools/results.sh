@@ -63,6 +63,7 @@ timed() {
 
 protoreplay data get cifar10
 protoreplay data get mnist
+protoreplay data get fashion-mnist
 recorded split-cifar10 protoreplay bench split-cifar10 --methods "$methods" --seeds "$seeds" "${short[@]}"
 recorded split-cifar10-tuned protoreplay bench split-cifar10 --methods "$tuned" --seeds "$seeds" "${short[@]}"
 recorded split-cifar10-100-labels \
@@ -79,6 +80,11 @@ if [ "$target" = results ]; then
 fi
 recorded ladder-split-cifar10 protoreplay ladder split-cifar10 --seeds "$seeds" "${short[@]}"
 cp "$runs"/ladder-split-cifar10/ladder.csv "$target/ladder-split-cifar10/"
+frozen=vpr,slda,simplecil,ranpac,fecam,klda,acil,logistic,replay,icarl,ewc,sgd
+recorded encoder-split-cifar10 \
+    protoreplay bench split-cifar10 --encoder lite2 --methods "$frozen" --seeds "$seeds" "${short[@]}"
+recorded encoder-split-fashion-mnist \
+    protoreplay bench split-fashion-mnist --encoder lite2 --methods "$frozen" --seeds "$(((seeds + 1) / 2))" "${short[@]}"
 ran permuted-mnist-full "${full[@]}" --methods l2 --vary strength=0,0.02
 recorded permuted-mnist-full "${full[@]}" --methods ewc,online-ewc,si,mas
 many=(protoreplay bench permuted-mnist --seeds "$few" --set test_images=100 "${fewer[@]}")
