@@ -21,6 +21,8 @@ _HOME = Path(__file__).parent.parent
 FOLLOWED = tuple(f"{PACKAGE}.{room}" for room in ("methods", "encoders", "prototypes", "streams", "data", "core.rng"))
 """Modules, or rooms of them, in which results are made; what others do, such as showing progress, changes none."""
 
+_WITH_STATEMENTS = (ast.stmt, ast.excepthandler, ast.match_case)
+
 Definition = tuple[str, str]
 """A module and a name in it."""
 
@@ -58,7 +60,9 @@ def _imports(tree: ast.AST) -> Iterable[tuple[str, Definition]]:
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(PACKAGE):
             yield from ((alias.asname or alias.name, (node.module or "", alias.name)) for alias in node.names)
-        elif not (isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)):
+        elif isinstance(node, _WITH_STATEMENTS) and not (
+            isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)
+        ):
             yield from _imports(node)
 
 
