@@ -291,7 +291,7 @@ def _do(order: _ClusterOrder, code: ForeignCode, mailbox: Any) -> dict[str, byte
     if data is not None and not _has(data.name, tuple(sorted((data.digests or {}).items()))):
         DATASETS.register(data.name, _unpack(data))
     spec = RunSpec.from_plain(order.spec)
-    for part, here in code_of_run(spec.protocol, spec.method, spec.method_settings).items():
+    for part, here in code_of_run(spec.protocol, spec.method, spec.method_settings, bool(spec.encoder)).items():
         if here.roots and spec.code[part].roots == here.roots and spec.code[part].digest != here.digest:
             raise UserError(f"a node has another source of the {part} than the driver: install the same everywhere")
     sender = RunProgressSender(lambda message: mailbox.put.remote(_Letter(order.number, message)))
