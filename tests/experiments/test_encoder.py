@@ -101,6 +101,13 @@ def test_a_network_sees_images_at_its_own_size_unless_another_is_asked_for():
     assert resolve("split-digits", "slda", 0, {}, encoder="pixels").stream_settings.image_size == 8
 
 
+def test_randumb_keeps_its_other_settings_on_an_encoder(tmp_path):
+    spec = resolve("split-digits", "randumb", 0, SMALL, encoder="pixels")
+    assert spec.method_settings.expansion == 25_000
+    execute(resolve("split-digits", "randumb", 0, {**SMALL, "expansion": 50}, encoder="dictionary"), tmp_path)
+    assert RunFolder(tmp_path).finished()
+
+
 @pytest.mark.parametrize(
     ("method", "settings", "encoder", "why"),
     [

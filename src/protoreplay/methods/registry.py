@@ -1,7 +1,7 @@
 """The methods by name."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from protoreplay.core.errors import UserError
@@ -132,7 +132,10 @@ def get_method(name: str, features: bool = False) -> MethodEntry:
     if not features:
         return entry
     if "features" in entry.preset:
-        raise UserError(f"{name} stands on features of its own: with --encoder, give nearest-mean")
+        others = {key: value for key, value in entry.preset.items() if key != "features"}
+        if not others:  # nothing but its features distinguishes it
+            raise UserError(f"{name} stands on features of its own: with --encoder, give nearest-mean")
+        entry = replace(entry, preset=others)
     return entry if entry.method.on_features is None else MethodEntry(entry.method.on_features)
 
 
