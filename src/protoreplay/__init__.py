@@ -4,6 +4,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from protoreplay._version import __version__
+from protoreplay.core.silence import keep_silent
 
 if TYPE_CHECKING:
     from protoreplay.cli.session import bench as bench
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from protoreplay.prototypes.estimator import PrototypeClassifier as PrototypeClassifier
     from protoreplay.report.result_set import Results as Results
     from protoreplay.streams.protocols import make_stream as make_stream
+
+keep_silent()
 
 # Imported when first used: PyTorch takes seconds to load, and much of the command line does not need it.
 _HOMES = {
