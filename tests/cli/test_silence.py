@@ -25,7 +25,7 @@ class Alone:
         ours = ("HOME", "PATH", "LANG", "VIRTUAL_ENV")
         environment = {name: value for name, value in os.environ.items() if name in ours}
         environment |= {"HOME": str(self.home), "PYTHONPATH": str(Path(protoreplay.__file__).parents[1])}
-        environment |= {"OMP_NUM_THREADS": "1", "MPLCONFIGDIR": str(self.home / ".cache/protoreplay/matplotlib")}
+        environment |= {"OMP_NUM_THREADS": "1"}
         sink = [sys.executable, empty_network.__file__, str(self.log)]
         words = ["unshare", "--map-root-user", "--net", "--mount", *sink, *command]
         return subprocess.run(words, env=environment, capture_output=True, text=True, timeout=300)
