@@ -61,12 +61,7 @@ def test_a_folder_of_other_work_is_refused(taught, asked, tmp_path):
 
 @pytest.mark.filterwarnings("ignore")
 def test_on_a_ray_cluster(taught, asked, tmp_path, monkeypatch):
-    ray = pytest.importorskip("ray", reason="the extra `ray` is not installed")
+    pytest.importorskip("ray", reason="the extra `ray` is not installed")
     monkeypatch.setenv("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
-    ray.init(address="local", num_cpus=1, include_dashboard=False, log_to_driver=False, object_store_memory=80_000_000)
-    try:
-        assert lines(taught, asked, tmp_path / "ray", bulk.answer_on_ray(None)) == lines(
-            taught, asked, tmp_path / "here"
-        )
-    finally:
-        ray.shutdown()
+    on_ray = lines(taught, asked, tmp_path / "ray", bulk.answer_on_ray(None))
+    assert on_ray == lines(taught, asked, tmp_path / "here")

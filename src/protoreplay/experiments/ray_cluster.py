@@ -11,12 +11,10 @@ there is none of it.
 import contextlib
 import functools
 import math
-import os
-import socket
 import tempfile
 import time
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,6 +22,7 @@ from typing import Any
 import torch
 
 from protoreplay.core.errors import UserError
+from protoreplay.core.ray_session import import_ray, ray_session
 from protoreplay.core.registry import ForeignCode, foreign_code, install, is_in_file
 from protoreplay.data.catalog import DATASETS
 from protoreplay.data.images import Dataset, ImageSet
@@ -34,16 +33,6 @@ from protoreplay.experiments.run_folder import RunBusyError, RunFolder
 from protoreplay.experiments.run_messages import RunMessage, RunProgressSender, tell
 from protoreplay.experiments.run_progress import RunProgress
 from protoreplay.experiments.spec import RunSpec, installed_versions
-
-
-def _import_ray() -> Any:
-    """The package, which is an extra; it takes seconds, and would otherwise report its use to its makers."""
-    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
-    try:
-        import ray
-    except ImportError:
-        raise UserError("--engine ray needs the package ray: pip install 'protoreplay[ray]'") from None
-    return ray
 
 
 @dataclass(frozen=True)
@@ -66,53 +55,26 @@ class Cluster:
         """Refuse at once what would fail later."""
         if self.cpus <= 0 and self.gpus <= 0:
             raise UserError("a run needs --cpus-per-run or --gpus-per-run above 0")
-        _import_ray()
+        import_ray()
 
     def __call__(self, queue: GridQueue) -> None:
         """Do all runs."""
         if not queue.left():
             return
-        with self._connected():
+        with ray_session(self.address, math.ceil(self.jobs * self.cpus)):
             if not self.slots():
                 raise UserError(f"no node of the Ray cluster has {self.cpus:g} CPUs and {self.gpus:g} GPUs for a run")
             _Driver(queue, self).drive()
 
-    @contextlib.contextmanager
-    def _connected(self) -> Iterator[None]:
-        ray = _import_ray()
-        quiet = {"log_to_driver": False, "logging_level": "ERROR"}
-        room = {"num_cpus": math.ceil(self.jobs * self.cpus), "_node_ip_address": "127.0.0.1"}
-        try:
-            if self.address is None:
-                ray.init("local", include_dashboard=False, **room, **quiet)
-            else:
-                _look_for(self.address)
-                ray.init(self.address, **quiet)
-        except (OSError, RuntimeError, ValueError) as error:
-            raise UserError(f"no Ray cluster at {self.address or 'this machine'}: {error}") from None
-        try:
-            yield
-        finally:
-            ray.shutdown()
-
     def slots(self) -> int:
         """How many runs the cluster has room for; nodes come and go."""
-        nodes = [node["Resources"] for node in _import_ray().nodes() if node["Alive"]]
+        nodes = [node["Resources"] for node in import_ray().nodes() if node["Alive"]]
         return sum(
             min(
                 int(node.get(kind, 0) // share) for kind, share in (("CPU", self.cpus), ("GPU", self.gpus)) if share > 0
             )
             for node in nodes
         )
-
-
-def _look_for(address: str) -> None:
-    """An `OSError` or a `ValueError` where nobody listens; Ray itself would try for hours."""
-    if address != "auto":
-        host, separator, port = address.removeprefix("ray://").rpartition(":")
-        if not (separator and port.isdecimal()):
-            raise ValueError("write auto, HOST:PORT or ray://HOST:PORT")
-        socket.create_connection((host, int(port)), timeout=10).close()
 
 
 @dataclass(frozen=True)
@@ -142,7 +104,7 @@ class _Driver:
     def __init__(self, queue: GridQueue, cluster: Cluster) -> None:
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-        self._queue, self._cluster, self._ray = queue, cluster, (ray := _import_ray())
+        self._queue, self._cluster, self._ray = queue, cluster, (ray := import_ray())
         self._flights: dict[Any, _Flight] = {}
         self._do = ray.remote(num_cpus=cluster.cpus, num_gpus=cluster.gpus, max_retries=0)(_do)
         # Beside the driver: nodes may be lost, and with a mailbox on one of them all would be silent. A soft affinity
@@ -314,7 +276,7 @@ def _has(name: str, digests: tuple[tuple[str, str], ...]) -> bool:
 
 def _unpack(data: _ShippedDataset) -> Dataset:
     """The driver's dataset; its arrays lie in memory that all processes of the node share."""
-    name, arrays = _import_ray().get(data.arrays[0])
+    name, arrays = import_ray().get(data.arrays[0])
     with warnings.catch_warnings():
         # They cannot be written to, and no method writes to what it is given.
         warnings.filterwarnings("ignore", message="The given NumPy array is not writable")

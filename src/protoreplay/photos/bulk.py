@@ -13,6 +13,7 @@ from typing import Any
 
 from protoreplay.core.errors import UserError
 from protoreplay.core.files import write_whole
+from protoreplay.core.ray_session import ray_session
 from protoreplay.photos import answer_formats, model_file
 
 CHUNK = 1000
@@ -78,18 +79,8 @@ def answer_on_ray(address: str | None) -> ChunkRunner:
     """On the cluster of this address, or on one started on this machine; each worker opens model and encoder once."""
 
     def run(model: bytes, encoder: str, format: str, chunks: Sequence[PhotoChunk], tell: Callable[[int], None]) -> None:
-        try:
-            import ray
-        except ImportError:
-            raise UserError("ray is not installed: pip install protoreplay[ray]") from None
-        started = not ray.is_initialized()
-        if started:  # "local" never joins a cluster that happens to run on this machine
-            ray.init(address=address or "local", log_to_driver=False, include_dashboard=False)
-        try:
+        with ray_session(address) as ray:
             _spread(ray, model, encoder, format, chunks, tell)
-        finally:
-            if started:
-                ray.shutdown()
 
     return run
 
