@@ -4,7 +4,8 @@ method keeps, and the commands that made it.
 python tools/record.py RUNS results/NAME "protoreplay bench ..." ["another command into the same folder"]
 python tools/record.py --onto RUNS results/NAME "protoreplay bench ..."
 
-With --onto, the methods of these runs take the place of those recorded there, and the others stay as they are.
+With --onto, the methods of these runs take the place of those recorded there, and the others stay as they are. Seeds
+recorded there with the same settings stay too, where these runs do not have them: seeds add up over several sittings.
 """
 
 import csv
@@ -16,10 +17,22 @@ import statistics
 import sys
 from pathlib import Path
 
-from protoreplay.analysis.results import CONFIGS, KEPT, collect, recorded_groups
+from protoreplay.analysis.results import CONFIGS, KEPT, Group, collect, recorded_groups
 from protoreplay.core.files import write_whole
 from protoreplay.metrics.accuracy import average_accuracy
 from protoreplay.report import formats, method_tables
+
+
+def _added_up(new: list[Group], old: list[Group]) -> list[Group]:
+    """The new groups, with the seeds of the old that they lack where settings are the same, and the other old ones."""
+    recorded = {group.label: group for group in old}
+    for group in new:
+        before = recorded.pop(group.label, None)
+        if before and before.results[0].config.without_seed() == group.results[0].config.without_seed():
+            seeds = {result.config.seed for result in group.results}
+            group.results.extend(result for result in before.results if result.config.seed not in seeds)
+            group.results.sort(key=lambda result: result.config.seed)
+    return [*new, *recorded.values()]
 
 
 def record(runs: Path, target: Path, commands: str, onto: bool = False) -> None:
@@ -30,8 +43,7 @@ def record(runs: Path, target: Path, commands: str, onto: bool = False) -> None:
     if onto:
         before = (target / "README.md").read_text().split("```")[1].strip("\n")
         commands = f"{before}\n{commands}"
-        new = {group.label for group in groups}
-        groups = [*groups, *(group for group in recorded_groups(target) if group.label not in new)]
+        groups = _added_up(groups, recorded_groups(target))
         groups.sort(key=lambda group: -statistics.fmean(average_accuracy(result.counts) for result in group.results))
     made = method_tables.results_table(groups)
     text = io.StringIO()

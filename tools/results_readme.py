@@ -24,6 +24,8 @@ from protoreplay.report.claims_table import claims_summary, claims_table
 
 ROOT = Path(__file__).parent.parent
 PROTOCOLS = ("split-cifar10", "permuted-mnist", "split-mini-imagenet")
+FEATURES = ("dictionary", "pixels")
+"""Of which there are folders such as dictionary-split-cifar10, whose methods stand in the main table too."""
 ABSENT = "Not recorded yet"
 INTRO = """# Results
 
@@ -44,9 +46,21 @@ VPR is `vpr-paper` here, the method of the paper's text, run on ten fixed images
 `protoreplay table RUNS... --claims` over the runs recorded here.
 """
 TUNED = "Settings chosen by `protoreplay tune` on validation images of the first two tasks."
+DICTIONARY = (
+    "Methods on the features of `vpr`'s own dictionary, without its augmentation and views: how much of its lead comes "
+    "from the dictionary, and how much from the classifier."
+)
+SEEN = (
+    "The same on mini-ImageNet. **The encoder has seen these images**: mini-ImageNet is a part of the set that it was "
+    "pretrained on, so these figures say nothing about images that are new to it. Each of the first ten classes has "
+    "hundreds of images and each later one ten; a method that fits all of them alike leans towards the first ten."
+)
 NOTES = {
     "encoder-split-cifar10": "All methods on features of EfficientNet-Lite2, frozen and pretrained on ImageNet.",
     "encoder-split-fashion-mnist": "The same on Fashion-MNIST.",
+    "encoder-split-mini-imagenet": SEEN,
+    **{f"dictionary-{name}": DICTIONARY for name in PROTOCOLS},
+    **{f"pixels-{name}": "References in closed form on raw pixels." for name in PROTOCOLS},
     "ladder-split-cifar10": "From the paper's form to its closed form, one change at a time: `protoreplay ladder`.",
     "ladder-split-mini-imagenet": "The same ladder on mini-ImageNet.",
     "permuted-mnist-full": "All images in each of ten tasks, published strengths; `l2 strength=0` is fine-tuning.",
@@ -58,7 +72,7 @@ NOTES = {
 
 def main_table(recorded: dict[str, list[Group]]) -> list[str]:
     """All methods on the three protocols, the best on the first one first; seeds stand in the head, or where fewer."""
-    by_label = [{group.label: group for group in recorded.get(name, [])} for name in PROTOCOLS]
+    by_label = [_on_any_features(recorded, name) for name in PROTOCOLS]
     labels = list(dict.fromkeys(label for column in by_label for label in column))
     seeds = [max((len(group.results) for group in column.values()), default=0) for column in by_label]
     heads = [
@@ -70,6 +84,16 @@ def main_table(recorded: dict[str, list[Group]]) -> list[str]:
         cells = [cell for column, n in zip(by_label, seeds, strict=True) for cell in _cells(column.get(label), n)]
         lines.append(f"| {label} | {' | '.join(cells)} |")
     return [*lines, ""] if labels else []
+
+
+def _on_any_features(recorded: dict[str, list[Group]], protocol: str) -> dict[str, Group]:
+    """By label, the methods on a protocol as they are, and those that were given features, with whose in the label."""
+    found = {group.label: group for group in recorded.get(protocol, [])}
+    for features in FEATURES:
+        given = {f"{group.label} on {features}": group for group in recorded.get(f"{features}-{protocol}", [])}
+        found |= {label.replace("randumb on pixels", "randumb"): group for label, group in given.items()}
+    by_average = sorted(found.items(), key=lambda item: -item[1].summaries["avg"].mean)
+    return dict(by_average)
 
 
 def _cells(group: Group | None, seeds: int) -> list[str]:

@@ -178,6 +178,7 @@ def test_runs_that_are_not_the_papers_do_not_count(tmp_path):
     for other in ({"protocol": "split-digits"}, {"evaluation": "validation"}, {"known_classes": list(range(1, 10))}):
         bench(tmp_path, "l2", [30, 31, 33], {"epochs": 50}, **other)
     bench(tmp_path, "l2", [30, 31, 33], {"epochs": 1})
+    bench(tmp_path, "l2", [80, 81, 83], {"epochs": 50}, encoder={"name": "lite2", "fingerprint": "0123"})
     bench(tmp_path, "vpr-paper", [30, 31, 33], {**PAPER, "weighted": False, "tau": 9.0})
     assert not any_measured(collect(tmp_path)[0])
     bench(tmp_path, "vpr-paper", [40, 42, 44])

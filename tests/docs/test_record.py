@@ -24,3 +24,20 @@ def test_runs_of_one_method_take_its_place_and_the_others_stay(runs, tmp_path):
     record.record(runs, target, "protoreplay bench --methods good", onto=True)
     assert sorted((target / "counts.csv").read_text().splitlines()) == sorted(before)
     assert "bench ...\nprotoreplay bench --methods good\n```" in (target / "README.md").read_text()
+
+
+def test_seeds_add_up_over_several_sittings(runs, tmp_path):
+    target = tmp_path / "results/small"
+    record.record(runs, target, "protoreplay bench --seeds 0-1")
+    before = (target / "counts.csv").read_text().splitlines()
+    later = tmp_path / "later"
+    for folder in sorted(runs.glob("good/*")):
+        config = json.loads((folder / "config.json").read_text())
+        copy = shutil.copytree(folder, later / "good" / f"seed{config['seed'] + 100}")
+        (copy / "config.json").write_text(json.dumps(config | {"seed": config["seed"] + 100}))
+    record.record(later, target, "protoreplay bench --seeds 100-101", onto=True)
+    after = (target / "counts.csv").read_text().splitlines()
+    added = [line for line in before if line.startswith("good,")]
+    assert set(before) < set(after)
+    assert len(after) == len(before) + len(added)
+    assert "| good | 4 |" in (target / "README.md").read_text()
