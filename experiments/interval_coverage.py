@@ -98,9 +98,9 @@ def main() -> None:
     path = Path(sys.argv[1])
     command = shlex.join(["python", *sys.argv])
     about = (
-        f"The share in per cent of {DRAWS:,} draws of seeds (for the bootstrap, {FEWER_DRAWS:,} draws with {RESAMPLES:,}\n"
-        "resamples each) whose interval for the mean over seeds holds the true mean. It should be 95. The intervals in\n"
-        "tables and figures are Student's. Where accuracies are close to 100 %, no interval holds the mean that often."
+        f"The share in per cent of {DRAWS:,} draws of seeds (for the bootstrap, {FEWER_DRAWS:,} draws with {RESAMPLES:,} "
+        "resamples\neach) whose interval for the mean over seeds holds the true mean. It should be 95. The intervals "
+        "in\ntables and figures are Student's. Where accuracies are close to 100 %, no interval holds the mean that often."
     )
     path.parent.mkdir(parents=True, exist_ok=True)
     text = f"# {TITLE}\n\n{about}\n\n{table_as_markdown(table)}\n\nMade by\n\n```sh\n{command}\n```\n"

@@ -9,7 +9,8 @@ from torch import Tensor
 from protoreplay.metrics.accuracy import Count
 from protoreplay.metrics.answer_metrics import BINS, TOP, ConfidenceBin, ConfusionCount
 
-IntArray, FloatArray = NDArray[np.int64], NDArray[np.float32]
+Answers = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float32]]
+"""Of one test: labels, answers, and the probability of each answer, N each."""
 
 
 class AnswerTally:
@@ -20,8 +21,8 @@ class AnswerTally:
         self.confusion = [ConfusionCount(*row) for row in said[0]]
         self.calibration = [ConfidenceBin(*row) for row in said[1]]
         self.top = [Count(*row) for row in said[2]]
-        self._answers: list[tuple[IntArray, IntArray, FloatArray]] = []
-        """Since the last `end_task`, of each test: labels, answers, and the probability of each answer."""
+        self._answers: list[Answers] = []
+        """Of the tests since the last `end_task`."""
 
     def to_text(self) -> str:
         """All that was counted up to the last `end_task`, for a checkpoint."""
@@ -51,7 +52,7 @@ class AnswerTally:
         width = int(max(labels.max(), answers.max())) + 1
         pairs, times = np.unique(labels * width + answers, return_counts=True)
         for pair, n in zip(pairs.tolist(), times.tolist(), strict=True):
-            self.confusion.append(ConfusionCount(trained, *divmod(pair, width), n))
+            self.confusion.append(ConfusionCount(trained, pair // width, pair % width, n))
         number = np.clip((confidence * BINS).astype(np.int64), 0, BINS - 1)
         sums = [np.bincount(number, weights, BINS) for weights in (None, answers == labels, confidence)]
         for place, (n, correct, total) in enumerate(zip(*sums, strict=True)):
