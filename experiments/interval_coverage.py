@@ -10,6 +10,7 @@ page that stands in results/coverage is written to it. It takes about a minute.
 
 import shlex
 import sys
+import textwrap
 from collections.abc import Callable
 from pathlib import Path
 
@@ -97,10 +98,11 @@ def main() -> None:
         return
     path = Path(sys.argv[1])
     command = shlex.join(["python", *sys.argv])
-    about = (
+    about = textwrap.fill(
         f"The share in per cent of {DRAWS:,} draws of seeds (for the bootstrap, {FEWER_DRAWS:,} draws with {RESAMPLES:,} "
-        "resamples\neach) whose interval for the mean over seeds holds the true mean. It should be 95. The intervals "
-        "in\ntables and figures are Student's. Where accuracies are close to 100 %, no interval holds the mean that often."
+        "resamples each) whose interval for the mean over seeds holds the true mean. It should be 95. The intervals in "
+        "tables and figures are Student's. Close to 100 %, no interval holds the mean that often.",
+        width=120,
     )
     path.parent.mkdir(parents=True, exist_ok=True)
     text = f"# {TITLE}\n\n{about}\n\n{table_as_markdown(table)}\n\nMade by\n\n```sh\n{command}\n```\n"
