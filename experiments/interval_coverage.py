@@ -99,8 +99,8 @@ def main() -> None:
     path = Path(sys.argv[1])
     command = shlex.join(["python", *sys.argv])
     about = textwrap.fill(
-        f"The share in per cent of {DRAWS:,} draws of seeds (for the bootstrap, {FEWER_DRAWS:,} draws with {RESAMPLES:,} "
-        "resamples each) whose interval for the mean over seeds holds the true mean. It should be 95. The intervals in "
+        f"The share in per cent of {DRAWS:,} draws of seeds (for the bootstrap, {FEWER_DRAWS:,} draws with "
+        f"{RESAMPLES:,} resamples each) whose interval for the mean over seeds holds the true mean. It should be 95. The intervals in "
         "tables and figures are Student's. Close to 100 %, no interval holds the mean that often.",
         width=120,
     )
