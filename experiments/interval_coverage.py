@@ -100,8 +100,8 @@ def main() -> None:
     command = shlex.join(["python", *sys.argv])
     about = textwrap.fill(
         f"The share in per cent of {DRAWS:,} draws of seeds (for the bootstrap, {FEWER_DRAWS:,} draws with "
-        f"{RESAMPLES:,} resamples each) whose interval for the mean over seeds holds the true mean. It should be 95. The intervals in "
-        "tables and figures are Student's. Close to 100 %, no interval holds the mean that often.",
+        f"{RESAMPLES:,} resamples each) whose interval for the mean over seeds holds the true mean. It should be 95. "
+        "The intervals in tables and figures are Student's. Close to 100 %, no interval holds the mean that often.",
         width=120,
     )
     path.parent.mkdir(parents=True, exist_ok=True)
