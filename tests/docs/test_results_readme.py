@@ -117,9 +117,32 @@ def test_a_real_bench_is_recorded_and_shown(tmp_path, monkeypatch):
     assert f"| nearest-mean | 2 | {shown:.1f} ±" in results_readme.page(tmp_path / "results", "")
 
 
-def test_the_page_is_up_to_date():
-    text = results_readme.page(ROOT / "results")
-    assert (ROOT / "results/README.md").read_text() == text, "run python tools/results_readme.py"
+def test_the_pages_are_up_to_date():
+    pages = {"README.md": results_readme.story(ROOT / "results"), "DETAILS.md": results_readme.page(ROOT / "results")}
+    for name, text in pages.items():
+        assert (ROOT / "results" / name).read_text() == text, "run python tools/results_readme.py"
+
+
+def test_the_story_is_told_with_the_recorded_numbers(cifar, tmp_path):
+    """Where the counts change, its numbers do; what is not recorded is left out or named."""
+    said = results_readme.story(cifar)
+    assert "| vpr | variational prototypes on a frozen body, replay in closed form (ours) | 58.3 ± 0.7 |" in said
+    assert "[All 32 claims](DETAILS.md#what-the-paper-claims-what-we-measured)" in said
+    assert "## What each change is worth\n\nNot recorded yet." in said
+    assert "One hundred labels" not in said
+    for folder, runs in {
+        "split-cifar10-100-labels": {"vpr": ([45], 10, {})},
+        "permuted-mnist": {"vpr": ([90, 80], 10, {})},
+        "permuted-mnist-not-aligned": {"vpr": ([70, 60], 10, {"domains": "own"})},
+        "encoder-split-cifar10": {"vpr": ([80] * 2, 10, {}), "acil": ([70] * 2, 10, {}), "replay": ([75] * 2, 9, {})},
+    }.items():
+        recorded(tmp_path, folder, runs)
+    said = results_readme.story(cifar, "all.md", "results/", drawn=True)
+    assert "`vpr` reaches 45.5 ± 0.7 on the test set (2 seeds, 95 % interval" in said
+    assert "undoes the permutation: 85.5 ± 0.7 avg" in said
+    assert "in each task, it has 65.5 ± 0.7" in said
+    assert "on split-cifar10 80.5 ± 0.7 avg, +10.0 [+10.0, +10.0] points to `acil`" in said
+    assert "](results/split-cifar10-100-labels/README.md)" in said
 
 
 def test_only_small_text_is_recorded():
