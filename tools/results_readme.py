@@ -2,9 +2,10 @@
 
     python tools/results_readme.py
 
-results/README.md is the story (`results_story.py`), results/DETAILS.md has all tables. Every accuracy is computed from
-a `counts.csv` there. A folder that has the name of a protocol holds all methods on it; any other is shown below with a
-table of its own. `tools/record.py` writes such folders.
+results/README.md is the story (`results_story.py`), results/DETAILS.md has all tables, and docs/split-cifar10.png is
+the picture of the project's README. Every accuracy is computed from a `counts.csv` there. A folder that has the name of
+a protocol holds all methods on it; any other is shown below with a table of its own. `tools/record.py` writes such
+folders.
 """
 
 from collections import defaultdict
@@ -15,7 +16,7 @@ import results_story
 from recorded import all_recorded, page_names
 
 from protoreplay.analysis.motion import read_motion
-from protoreplay.analysis.results import Group
+from protoreplay.analysis.results import Group, recorded_groups
 from protoreplay.analysis.verdicts import JudgedClaim, judge_claims
 from protoreplay.core.files import write_whole
 from protoreplay.experiments.spec import resolve
@@ -23,11 +24,13 @@ from protoreplay.methods.registry import METHODS
 from protoreplay.metrics.intervals import paired_t_test
 from protoreplay.report import formats, method_tables
 from protoreplay.report.claims_table import claims_summary, claims_table
+from protoreplay.report.figures import FIGURES, draw_figure, save_figure
 
 ROOT = Path(__file__).parent.parent
 PROTOCOLS = ("split-cifar10", "permuted-mnist", "split-mini-imagenet")
 FEATURES = ("dictionary", "pixels")
 """Of which there are folders such as dictionary-split-cifar10, whose methods stand in the main table too."""
+PICTURED = ("vpr", "nearest-mean", "icarl", "vpr-paper", "replay", "ewc", "sgd")
 ABSENT = results_story.ABSENT
 STORY, DETAILS = "README.md", "DETAILS.md"
 INTRO = """# All results
@@ -177,6 +180,13 @@ def story(results: Path, details: str = DETAILS, prefix: str = "", drawn: bool =
     return results_story.story(recorded, _judged(results, recorded), table, details, prefix, drawn)
 
 
+def picture(results: Path, path: Path) -> None:
+    """Draw accuracy after each task for a few methods on the first protocol."""
+    groups = {group.label: group for group in recorded_groups(results / PROTOCOLS[0])}
+    chosen = [groups[label] for label in PICTURED if label in groups]
+    save_figure(draw_figure(FIGURES["accuracy"], chosen), path)
+
+
 def page(results: Path, prefix: str = "", drawn: bool = False, first: str = STORY) -> str:
     """The page of all tables.
 
@@ -222,3 +232,4 @@ def _link(name: str, prefix: str, drawn: Sequence[str]) -> str:
 if __name__ == "__main__":
     write_whole(ROOT / "results" / STORY, story(ROOT / "results").encode())
     write_whole(ROOT / "results" / DETAILS, page(ROOT / "results").encode())
+    picture(ROOT / "results", ROOT / "docs" / f"{PROTOCOLS[0]}.png")
