@@ -118,6 +118,8 @@ done
 timed step python benchmarks/step.py "${step[@]}"
 timed regularisers python benchmarks/regularisers.py
 timed run python benchmarks/run.py "${whole[@]}"
+timed short_runs python benchmarks/short_runs.py
+python experiments/interval_coverage.py "$target/coverage/README.md"
 if [ "$target" = results ]; then
     python tools/results_readme.py
     python tools/method_pages.py

@@ -210,9 +210,11 @@ def page(results: Path, prefix: str = "", drawn: bool = False, first: str = STOR
         shown = method_tables.results_table(recorded[name], ["avg", "final", "forgetting", "kept_numbers"])
         about = f"{NOTES.get(name, '')} {links[name]}".strip()
         lines += [f"## {name}", "", about, "", formats.table_as_markdown(shown), ""]
+    if (coverage := results / "coverage" / "README.md").exists():
+        lines += ["#" + coverage.read_text()]
     lines += ["## Also", ""]
     for path in sorted(results.glob("*/README.md")):
-        if path.parent.name not in recorded:
+        if path.parent.name not in recorded and path != coverage:
             title = path.read_text().partition("\n")[0].removeprefix("# ")
             lines.append(f"- [{title}]({prefix}{path.parent.name}/README.md)")
     return "\n".join(lines) + "\n"

@@ -98,6 +98,26 @@ def test_a_killed_maker_leaves_whole_files_and_a_free_lock(tmp_path):
     assert made[:, 0].tolist() == list(range(len(KEYS)))
 
 
+def test_of_a_killed_maker_what_it_had_written_is_kept_and_half_a_file_is_never_read(tmp_path):
+    log, root, started = tmp_path / "log", tmp_path / "features", SPAWN.Event()
+    process = SPAWN.Process(target=make_slowly, args=(root, log, started, 2))
+    process.start()
+    deadline = time.monotonic() + 60
+    while not list(root.glob("*/*.features")) and time.monotonic() < deadline:
+        time.sleep(0.005)
+    assert process.pid is not None
+    os.kill(process.pid, signal.SIGKILL)
+    process.join(60)
+    (first, *_) = root.glob("*/*.features")
+    (leftover := first.with_name(".half.features.1.tmp")).write_bytes(first.read_bytes()[:-5])
+    kept = stored_features(root)[0].images
+    made = []
+    rows = FeatureStore("a" * 64, "one", root).rows(KEYS, lambda place: made.append(place) or rows_of(place))
+    assert rows[:, 0].tolist() == list(range(len(KEYS)))
+    assert len(made) == len(KEYS) - kept < len(KEYS)
+    assert not leftover.exists()
+
+
 def test_where_nothing_can_be_written_features_are_made_all_the_same(tmp_path):
     (tmp_path / "file").write_text("in the way")
     made = FeatureStore("a" * 64, "one", tmp_path / "file" / "below").rows(KEYS[:2], rows_of)

@@ -1,9 +1,9 @@
 """Features on disk, by the content of images: made once for all runs, processes and commands of a user.
 
 One folder for each encoder's fingerprint, in it files of some hundred images each. A file is written whole or not at
-all, and never changed. Who makes features holds the folder's lock meanwhile, so that others wait and find them made.
-The files that were not used for the longest time go when all together grow over a limit. A file that is damaged, or a
-disk that is full or read-only, costs time only.
+all, never changed, and read by memory map, so that processes share it. Who makes features holds the folder's lock
+meanwhile, so that others wait and find them made. The files that were not used for the longest time go when all
+together grow over a limit. A file that is damaged, or a disk that is full or read-only, costs time only.
 """
 
 import contextlib
@@ -29,6 +29,8 @@ LIMIT = 2_000_000_000
 PIECE = 256
 """Images of a file at most; a maker that is killed loses at most so many."""
 KEY = hashlib.sha256().digest_size
+ALIGNED = 64
+"""The header takes a multiple of so many bytes, blanks before its end, so that the numbers behind it lie well."""
 SUFFIX = ".features"
 
 
@@ -114,7 +116,8 @@ class FeatureStore:
         about = {**self._about, "images": len(keys), "width": rows.shape[1], "sha256": digest}
         path = self._folder / f"{digest[:32]}{SUFFIX}"
         with contextlib.suppress(OSError):
-            write_whole(path, json.dumps(about).encode() + b"\n" + body)
+            header = json.dumps(about).encode()
+            write_whole(path, header.ljust(-(-len(header) // ALIGNED) * ALIGNED + ALIGNED - 1) + b"\n" + body)
             shrink(self._root, self._limit)
         self._seen.add(path)
         self._know(path, keys, rows)
@@ -145,14 +148,18 @@ class FeatureStore:
 
 def _read_rows(path: Path, fingerprint: str) -> tuple[list[bytes], FeatureRows]:
     with path.open("rb") as file:
-        about = json.loads(file.readline())
-        body = file.read()
+        header = file.readline()
+    about = json.loads(header)
+    body = np.memmap(path, np.uint8, "r", offset=len(header))
     count, width = int(about["images"]), int(about["width"])
-    whole = about["fingerprint"] == fingerprint and about["sha256"] == hashlib.sha256(body).hexdigest()
+    whole = about["fingerprint"] == fingerprint and about["sha256"] == hashlib.sha256(body.data).hexdigest()
     if not whole or len(body) != count * (KEY + 4 * width):
         raise ValueError("damaged")
-    rows = np.frombuffer(body, np.float32, offset=count * KEY).reshape(count, width)
-    return [body[start : start + KEY] for start in range(0, count * KEY, KEY)], rows
+    # A view without the class: each piece of a memmap is slow to take.
+    plain = body.view(np.ndarray)
+    keys = plain[: count * KEY].tobytes()
+    rows = plain[count * KEY :].view(np.float32).reshape(count, width)
+    return [keys[start : start + KEY] for start in range(0, len(keys), KEY)], rows
 
 
 @functools.lru_cache(maxsize=16)
@@ -177,8 +184,9 @@ def shrink(root: Path, limit: int) -> None:
     if total <= limit:
         return
     for _, size, path in sorted(files):
-        path.unlink(missing_ok=True)
-        total -= size
+        with contextlib.suppress(OSError):  # some systems keep a file that another process has open
+            path.unlink(missing_ok=True)
+            total -= size
         if total <= 0.9 * limit:
             return
 
