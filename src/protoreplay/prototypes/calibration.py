@@ -2,7 +2,7 @@
 
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from statistics import NormalDist
 from typing import NamedTuple
 
@@ -100,15 +100,28 @@ def _calibrated(taught: TaughtClasses, kind: CovarianceKind = "full", usual: flo
 def _with_best_ridge(taught: TaughtClasses, usual: float) -> HeadCalibration:
     """With the ridge and the shrink under which what is left out is the likeliest."""
     plan, variances = taught.plan_in_main_directions()
-    found = []
-    for step in RIDGE_STEPS:
-        ridge = usual * step
+
+    @functools.cache
+    def tried(place: int) -> tuple[float, HeadCalibration]:
+        ridge = usual * RIDGE_STEPS[place]
         left_out = plan.carried_out(functools.partial(_flat_inverse, variances, ridge * taught.level()))
         if left_out is None:
-            return _guess(taught, usual, taught.inverse(usual))
+            return 0.0, _guess(taught, usual, taught.inverse(usual))
         loss, calibration = _calibration(left_out, ridge, SHRINKS)
-        found.append((loss + RIDGE_WEIGHT * math.log10(step) ** 2, calibration))
-    return min(found, key=lambda one: one[0])[1]
+        return loss + RIDGE_WEIGHT * math.log10(RIDGE_STEPS[place]) ** 2, calibration
+
+    return tried(lowest_of(len(RIDGE_STEPS), lambda place: tried(place)[0]))[1]
+
+
+def lowest_of(count: int, loss: Callable[[int], float]) -> int:
+    """The place, from 0 to `count` - 1, of the lowest loss. It falls towards that place and rises behind it."""
+    best = count // 2
+    for step in (-1, 1):
+        while 0 <= best + step < count and loss(best + step) < loss(best):
+            best += step
+        if best != count // 2:
+            break
+    return best
 
 
 def _flat_inverse(variances: Floats, ridge: float, ridges: float) -> RidgeInverse:
