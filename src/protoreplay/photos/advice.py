@@ -83,8 +83,8 @@ def expected_confusions(model: PhotoModel, of: Sequence[str] | None = None) -> F
     overlaps, _ = _overlaps(model, rows)
     gaussian = (1 - ODD) * overlaps / (1 + overlaps.sum(1, keepdims=True)) + ODD / len(names)
     photos = np.bincount(left_out.owners, left_out.votes, len(names))
-    # Each answer counts for all classes that the photo may be of: a photo of one class in ten such answers is expected
-    # where each gives that class a tenth, whatever the ten are of. A class that cannot be left out is as the others.
+    # A photo counts for every class with its probability, not for the class that it was taught as: this varies less.
+    # Where photos of some classes cannot be left out, those of the others stand for them.
     probabilities = scaled_softmax(
         left_out.scores(model.head.calibration.shrink).astype(np.float32), model.head.calibration.temperature
     )
@@ -92,9 +92,9 @@ def expected_confusions(model: PhotoModel, of: Sequence[str] | None = None) -> F
     answered = np.zeros((len(names), len(rows)))
     np.add.at(answered, probabilities.argmax(1), weights[:, None] * probabilities[:, rows])
     seen = photos[rows, None]
-    shares = (seen * answered.T + GAUSSIAN_WEIGHT * gaussian) / (seen + GAUSSIAN_WEIGHT)
+    shares: Floats = np.minimum((seen * answered.T + GAUSSIAN_WEIGHT * gaussian) / (seen + GAUSSIAN_WEIGHT), 1.0)
     shares[np.arange(len(rows)), rows] = 0.0
-    return np.minimum(shares, 1.0, out=shares)
+    return shares
 
 
 def _overlaps(model: PhotoModel, rows: Labels) -> tuple[Floats, Floats]:
