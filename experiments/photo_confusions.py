@@ -83,6 +83,7 @@ def summary(some: list[Pair]) -> dict[str, Any]:
     bins = [
         row(f"{100 * low:.0f} to {100 * high:.0f} %", place == b)
         for b, (low, high) in enumerate(itertools.pairwise(EDGES))
+        if (place == b).any()
     ]
     return {"all": row("all", said >= 0), "by what is said": bins}
 
