@@ -5,11 +5,16 @@ import threading
 import numpy as np
 import pytest
 
-from protoreplay.photos.feature_cache import FeatureCache
+from protoreplay.photos.feature_cache import FeatureCache, discard_features
 
 
 def digest(number):
     return hashlib.sha256(bytes([number])).digest()
+
+
+def keys(*numbers):
+    """As models keep them."""
+    return np.array([int.from_bytes(digest(number)[:8], "big") for number in numbers], np.uint64)
 
 
 def vector(number):
@@ -56,8 +61,7 @@ def test_the_least_recently_used_go_first(path):
 def test_what_is_discarded_is_gone_from_the_disk(path):
     filled(path, [7, 8])
     filled(path, [7], "two")
-    with FeatureCache("one", path) as cache:
-        cache.discard([digest(7)[:8]])
+    discard_features(keys(7), path)
     assert held(path) == {8}
     assert held(path, "two") == set()
     assert not any(vector(7).tobytes() in file.read_bytes() for file in path.parent.iterdir())
