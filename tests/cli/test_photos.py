@@ -17,7 +17,6 @@ from tests.data.fakes import picture
 from tests.data.test_mini_imagenet import bomb
 from tests.photos import fakes
 
-
 LOOKING = ("learn", "predict", "evaluate", "export")
 """Commands that look at photos, for which an encoder that does not come with the package must be named."""
 
