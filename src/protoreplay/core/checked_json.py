@@ -1,16 +1,29 @@
 """JSON that came from elsewhere: held against a schema once, where it comes in."""
 
-import functools
 import json
-from collections.abc import Hashable
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
-from pydantic import ConfigDict, TypeAdapter, ValidationError
+from pydantic import AfterValidator, ConfigDict, TypeAdapter, ValidationError
+
+from protoreplay.core.words import printable
 
 T = TypeVar("T")
 
 SCHEMA = ConfigDict(strict=True, extra="ignore", frozen=True)
 """Of the pydantic models that describe files: nothing is converted, and what a later version adds is passed over."""
+
+
+_ADAPTERS: dict[Any, TypeAdapter[Any]] = {}
+
+
+def _plain(text: str) -> str:
+    if printable(text) != text:
+        raise ValueError("it has control characters")
+    return text
+
+
+PlainText = Annotated[str, AfterValidator(_plain)]
+"""A text that can be shown as it is."""
 
 
 def checked_json(content: str | bytes, kind: type[T]) -> T:
@@ -20,8 +33,10 @@ def checked_json(content: str | bytes, kind: type[T]) -> T:
 
 def checked_value(value: Any, kind: type[T]) -> T:
     """The same of what `plain_json` gave."""
+    if kind not in _ADAPTERS:
+        _ADAPTERS[kind] = TypeAdapter(kind)
     try:
-        checked: T = _adapter(kind).validate_python(value)
+        checked: T = _ADAPTERS[kind].validate_python(value)
     except ValidationError as error:
         first = error.errors(include_input=False)[0]
         where = ".".join(map(str, first["loc"]))
@@ -35,17 +50,3 @@ def plain_json(content: str | bytes) -> Any:
         return json.loads(content)
     except RecursionError:
         raise ValueError("nested too deeply") from None
-
-
-def printable(text: str) -> str:
-    """A text with everything escaped that would move a terminal's cursor or end a line.
-
-    >>> printable("a\\x1b[2Jb")
-    'a\\\\x1b[2Jb'
-    """
-    return "".join(sign if sign.isprintable() else sign.encode("unicode_escape").decode() for sign in text)
-
-
-@functools.cache
-def _adapter(kind: Hashable) -> TypeAdapter[Any]:
-    return TypeAdapter(kind)

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
-from protoreplay.core.checked_json import printable
 from protoreplay.core.errors import UserError
-from protoreplay.core.words import counted
+from protoreplay.core.words import counted, printable
 from protoreplay.encoders.pretrained import (
     DEFAULT_ENCODER,
     FrozenEncoder,

@@ -18,10 +18,11 @@ import safetensors
 import safetensors.numpy
 from pydantic import BaseModel
 
-from protoreplay.core.checked_json import SCHEMA, checked_value, plain_json, printable
+from protoreplay.core.checked_json import SCHEMA, checked_value, plain_json
 from protoreplay.core.errors import UserError
 from protoreplay.core.files import read_regular, remove_leftovers, write_whole
 from protoreplay.core.locks import held_lock
+from protoreplay.core.words import printable
 from protoreplay.photos import saved_steps
 from protoreplay.photos.model_schema import ModelSaid, check_arrays
 from protoreplay.photos.photo_class import PhotoClass

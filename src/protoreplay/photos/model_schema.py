@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import AfterValidator, BaseModel, Field, FiniteFloat
 
-from protoreplay.core.checked_json import SCHEMA, printable
+from protoreplay.core.checked_json import SCHEMA, PlainText
 from protoreplay.core.errors import UserError
 from protoreplay.encoders.pretrained import MOST_FEATURES
 from protoreplay.photos.photo_model import checked_class_name
@@ -28,12 +28,6 @@ def _plain_class_name(name: str) -> str:
     raise ValueError("the name of a class is not in its normal form")
 
 
-def _plain(text: str) -> str:
-    if printable(text) != text:
-        raise ValueError("it has control characters")
-    return text
-
-
 ClassName = Annotated[str, AfterValidator(_plain_class_name)]
 Count = Annotated[int, Field(ge=1, le=2**40)]
 Share = Annotated[float, Field(ge=0, le=0.5, allow_inf_nan=False)]
@@ -46,7 +40,7 @@ class EncoderSaid(BaseModel):
 
     model_config = SCHEMA
 
-    name: Annotated[str, Field(min_length=1, max_length=4096), AfterValidator(_plain)]
+    name: Annotated[PlainText, Field(min_length=1, max_length=4096)]
     fingerprint: Sha256
     width: Annotated[int, Field(ge=0, le=MOST_FEATURES)]
 
@@ -71,7 +65,7 @@ class EventSaid(BaseModel):
     model_config = SCHEMA
 
     time: Annotated[FiniteFloat, Field(ge=0, le=LATEST)]
-    action: Annotated[str, Field(max_length=100), AfterValidator(_plain)]
+    action: Annotated[PlainText, Field(max_length=100)]
     classes: dict[ClassName, Annotated[int, Field(ge=0, le=2**40)]]
 
 
