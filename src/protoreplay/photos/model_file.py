@@ -7,6 +7,7 @@ names; those of different lengths have the position of each class's end beside t
 import contextlib
 import hashlib
 import json
+import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -158,6 +159,7 @@ def check_place(path: Path) -> None:
 def model_lock(path: Path, say: Callable[[str], None]) -> Iterator[None]:
     """Hold a model's file against other processes that change it; readers need no lock."""
     check_place(path)
+    path = Path(os.path.realpath(path))  # by whatever link it is called: one file, one lock
     with held_lock(path.with_name(f".{path.name}.lock"), say, f"another process is changing {path}"):
         remove_leftovers(path)
         yield
