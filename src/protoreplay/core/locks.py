@@ -6,11 +6,14 @@ from pathlib import Path
 
 import filelock
 
+LOCK_MODE = 0o600
+"""Of files that are there to be locked: who may open one may hold up everybody else."""
+
 
 @contextlib.contextmanager
 def held_lock(path: Path, say: Callable[[str], None], busy: str) -> Iterator[None]:
     """Hold the lock file at `path`; where another process holds it, say `busy` and wait."""
-    lock = filelock.FileLock(path)
+    lock = filelock.FileLock(path, mode=LOCK_MODE)
     try:
         held = lock.acquire(timeout=0)
     except filelock.Timeout:
