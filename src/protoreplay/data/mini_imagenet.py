@@ -171,7 +171,7 @@ def _read_images(path: Path, rows: list[_Row], labels: list[str], progress: Item
         except UserError as error:
             raise UserError(f"{path}: {member}: {error}") from None
 
-    pictures.map_in_threads(place, _contents(path, places), progress.advance)
+    pictures.map_in_threads(place, _contents(path, places), progress.advance, lambda item: len(item[1]))
     return tensors
 
 
