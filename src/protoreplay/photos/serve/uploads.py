@@ -5,9 +5,8 @@ from collections.abc import Iterator, Sequence
 
 from fastapi import UploadFile
 
-from protoreplay.core.errors import UserError
+from protoreplay.core.errors import BusyError, UserError
 from protoreplay.data import pictures
-from protoreplay.photos.serve.busy import ServerBusyError
 
 MOST_PHOTOS = 200
 MOST_BYTES = 20 * 2**20
@@ -33,7 +32,7 @@ class UploadedPhotos:
         try:
             self._held = pictures.CONTENTS.take(sum(photo.size or 0 for photo in photos), WAIT_SECONDS)
         except TimeoutError:
-            raise ServerBusyError("other photos are being looked at: try again in a moment") from None
+            raise BusyError("other photos are being looked at: try again in a moment") from None
         try:
             for number, photo in enumerate(photos, 1):
                 self.contents.append(_checked_photo(number, photo))
