@@ -77,7 +77,7 @@ def program(*words, **options):
         (["table", "nowhere"], "nowhere is not a folder"),
         (["table", "."], ". holds no finished run (0 unfinished)"),
         (["table", ".", "--format", "xml"], "unknown format 'xml'; known: csv, json, latex, md, text"),
-        (["table", ".", "--compare", "a,b", "--claims"], "--compare, --per-class and --claims are different tables"),
+        (["table", ".", "--compare", "a,b", "--claims"], "--compare, --per-class and --claims exclude each other"),
         (["report", "nowhere"], "nowhere is not a folder"),
         (["protocols", "show", "split-digits", "-o", "x.doc"], "x.doc: a figure's name ends in one of"),
         (["run", "split:nowhere"], "nowhere is not a folder"),
@@ -236,7 +236,7 @@ def test_lists_and_settings(protoreplay, monkeypatch, tmp_path):
     assert [line.split()[0] for line in out.splitlines()] == list(METHODS)
     code, out, _ = protoreplay("protocols")
     assert [line.split()[0] for line in out.splitlines()] == ["name", *PROTOCOLS, "split:FOLDER", "permuted:FOLDER"]
-    assert "cifar10, missing: protoreplay data get cifar10" in out
+    assert "cifar10, not here: protoreplay data get cifar10" in out
     code, out, _ = protoreplay("encoders", "--quick")
     rows = [line.split() for line in out.splitlines() if line]
     frozen = ["lite0", "lite1", "lite2", "timm:NAME", "FILE.onnx"]

@@ -36,7 +36,7 @@ def test_a_life_of_the_cache(data, tmp_path, cache_folder):
     assert "1 MB from a copy, copy" in out
     assert data("path", "mnist") == (0, f"{mnist.FILE.path}\n", "")
     assert data("get", "mnist") == (0, f"{mnist.FILE.path}\n", "mnist is already there, and whole\n")
-    assert data("verify") == (0, "mnist: whole\nmini-imagenet: whole\n", "")
+    assert data("verify") == (0, "mnist: intact\nmini-imagenet: intact\n", "")
 
 
 def test_damage_is_one_line_that_names_the_fix(data):
