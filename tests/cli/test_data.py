@@ -35,7 +35,7 @@ def test_a_life_of_the_cache(data, tmp_path, cache_folder):
     assert "0 MB from a fake" in out
     assert "1 MB from a copy, copy" in out
     assert data("path", "mnist") == (0, f"{mnist.FILE.path}\n", "")
-    assert data("get", "mnist") == (0, f"{mnist.FILE.path}\n", "mnist is already there, and whole\n")
+    assert data("get", "mnist") == (0, f"{mnist.FILE.path}\n", "mnist is in the cache already and intact\n")
     assert data("verify") == (0, "mnist: intact\nmini-imagenet: intact\n", "")
 
 

@@ -89,5 +89,5 @@ def test_a_new_method_passes_its_test_which_is_the_battery(here):
     assert "MyMean" in run(*bench).stdout
     with pytest.raises(UserError, match=r"own/my_mean\.py already exists"):
         run("new-method", "my-mean", "--out", "own")
-    with pytest.raises(UserError, match="3x: a method's name has letters"):
+    with pytest.raises(UserError, match="3x: a method's name must start"):
         run("new-method", "3x")

@@ -36,7 +36,7 @@ def test_bench_is_a_function_that_gives_tables_and_frames(runs, capsys):
 
 def test_without_pandas_it_says_what_to_install(runs, monkeypatch):
     monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(UserError, match="a frame needs the package pandas: pip install pandas"):
+    with pytest.raises(UserError, match="data frames need pandas"):
         runs[1].frame()
 
 

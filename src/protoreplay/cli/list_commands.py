@@ -51,8 +51,8 @@ def protocols_command(context: typer.Context) -> None:
             if entry.file is not None and not entry.is_here:
                 state = f"{protocol.data}, not here: {entry.file.remedy}"
             rows.append((protocol.name, protocol.kind, *protocol.outline(), state))
-        rows += [("split:FOLDER", "incremental class", "", "", "", "your photos, one subfolder per class")]
-        rows += [("permuted:FOLDER", "incremental domain", "", "", "", "your photos, one subfolder per class")]
+        rows += [("split:FOLDER", "incremental class", "", "", "", "your photos, one sub-folder per class")]
+        rows += [("permuted:FOLDER", "incremental domain", "", "", "", "your photos, one sub-folder per class")]
         print_columns(rows)
 
 

@@ -5,7 +5,6 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
 _VALUES = {int: "N", float: "NUMBER", Path: "PATH", bool: ""}

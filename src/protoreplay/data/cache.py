@@ -124,7 +124,7 @@ class DatasetFile:
         except OSError as error:
             raise UserError(
                 f"cannot write to {place}: {error.strerror or error}: "
-                "make room there, or set PROTOREPLAY_DATA to another folder"
+                "free some space there, or set PROTOREPLAY_DATA to another folder"
             ) from None
 
 
@@ -163,7 +163,7 @@ def _read(path: Path, name: str, remedy: str) -> DatasetContent:
                 raise _damaged(path, "wrong bytes in its description", remedy)
             about: dict[str, Any] = json.loads(text)
             if about["format"] != FORMAT:
-                raise UserError(f"{path} is of another version of protoreplay: `{remedy}` replaces it")
+                raise UserError(f"{path} was written by another version of protoreplay: `{remedy}` replaces it")
             tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
         return DatasetContent(tensors, tuple(map(str, about["classes"])), str(about["source"]), dict(about["sha256"]))
     except FileNotFoundError:
@@ -171,7 +171,7 @@ def _read(path: Path, name: str, remedy: str) -> DatasetContent:
     except safetensors.SafetensorError as error:
         raise _damaged(path, str(error), remedy) from None
     except (KeyError, TypeError, ValueError):
-        raise _damaged(path, "not a file of protoreplay's", remedy) from None
+        raise _damaged(path, "not a protoreplay file", remedy) from None
 
 
 def _damaged(path: Path, why: str, remedy: str) -> UserError:

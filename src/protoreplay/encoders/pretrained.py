@@ -131,7 +131,7 @@ def _from_file(path: Path) -> FrozenEncoder:
     except UserError as error:
         raise UserError(f"{path}: {error}") from None
     except Exception as error:  # protobuf, the checker and the composer each raise their own
-        raise UserError(f"{path} is no ONNX encoder of images ({' '.join(str(error).split())[:200]})") from None
+        raise UserError(f"{path} is not an ONNX image encoder ({' '.join(str(error).split())[:200]})") from None
     return FrozenEncoder(
         str(path.absolute()), steps.size, encoder_fingerprint(steps, content), whole.SerializeToString()
     )
