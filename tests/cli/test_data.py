@@ -59,7 +59,7 @@ def test_damage_is_one_line_that_names_the_fix(data):
     ("words", "message"),
     [
         (["get", "mnits"], "unknown dataset 'mnits' (did you mean mnist?)"),
-        (["verify", "digits"], "digits needs no file"),
+        (["verify", "digits"], "digits needs no download"),
         (["verify", "cifar10"], "cifar10 is not on this machine"),
         (["import", "mini-imagenet", "/absent"], "/absent does not exist"),
     ],

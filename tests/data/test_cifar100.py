@@ -39,7 +39,7 @@ def test_the_published_format_from_the_web_and_from_a_copy(web, tmp_path, monkey
         import_dataset("cifar100", tmp_path)
     monkeypatch.setattr(cifar100, "_WEB", "http://127.0.0.1:9/cifar")
     cifar100.FILE.path.unlink()
-    with pytest.raises(UserError, match="check the network connection, or `protoreplay data import cifar100 PATH` a copy"):
+    with pytest.raises(UserError, match="check the network connection, or `protoreplay data import cifar100 PATH`"):
         download_dataset("cifar100")
 
 
