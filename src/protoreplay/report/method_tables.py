@@ -222,7 +222,7 @@ def differences_table(groups: Sequence[Group], labels: Sequence[str], columns: S
         body.append([*map(Cell, texts), corrected])
     header = ["protocol", "first", "second", "", "seeds", "first - second", "95 % interval", "p", "p (Holm)"]
     note = (
-        "Points of percent, first minus second on common seeds; interval and p by the paired t test; "
+        "Percentage points, first minus second on common seeds; interval and p by the paired t test; "
         f"{MARK}: p < {SIGNIFICANCE} after Holm's correction for the {len(records)} lines."
     )
     return Table(header, body, 4, [_rounded(record) for record in records], note)
