@@ -60,7 +60,7 @@ def test_it_is_named_and_done_again_or_kept_by_choice(tmp_path, specs):
     assert folder.config() == config
     assert folder.counts() == RunFolder(folder.path).counts()
     assert not folder.redone().path.exists()
-    with pytest.raises(UserError, match="different choices"):
+    with pytest.raises(UserError, match="exclude each other"):
         run.invoke(app, [*WORDS, "--redo", "--keep"], catch_exceptions=False)
 
 

@@ -163,7 +163,7 @@ def show_model(
 @photos_app.command("forget")
 def forget_class(
     path: ModelFile,
-    name: Annotated[str | None, typer.Argument(metavar="[CLASS]")] = None,
+    name: Annotated[str | None, typer.Argument(metavar="[CLASS]", help="The class to forget.")] = None,
     photo: Annotated[Path | None, typer.Option(metavar="PATH", help="Only this photo; CLASS may be left out.")] = None,
 ) -> None:
     """Remove every trace of a class or a photo, from the model and the cache of features; this cannot be undone."""
@@ -181,8 +181,8 @@ def forget_class(
 @photos_app.command("rename")
 def rename_class(
     path: ModelFile,
-    old: Annotated[str, typer.Argument(metavar="OLD")],
-    new: Annotated[str, typer.Argument(metavar="NEW")],
+    old: Annotated[str, typer.Argument(metavar="OLD", help="The present name.")],
+    new: Annotated[str, typer.Argument(metavar="NEW", help="The new name.")],
     yes: Yes = False,
 ) -> None:
     """Give a class another name."""
@@ -219,7 +219,7 @@ def evaluate_model(
     folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="A sub-folder of photos per class.")],
     unknown: Unknown = None,
     encoder: EncoderName = None,
-    format: Annotated[str, typer.Option(metavar="text|json")] = "text",
+    format: Annotated[str, typer.Option(metavar="text|json", help="Output format.")] = "text",
     wrong: Annotated[
         Path | None, typer.Option("--wrong", metavar="FILE", help="Also list the photos not answered rightly, as CSV.")
     ] = None,

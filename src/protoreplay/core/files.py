@@ -102,11 +102,11 @@ def make_private_folder(folder: Path) -> None:
 def check_output(path: Path, inputs: Iterable[Path] = (), force: bool = False) -> None:
     """A `UserError` if writing there would replace an input, or, without `force`, anything at all."""
     if any(path.exists() and one.exists() and path.samefile(one) for one in inputs):
-        raise UserError(f"{path} is read by this command and would be lost: give another name")
+        raise UserError(f"{path} is an input of this command and would be overwritten: give another name")
     if path.is_dir():
         raise UserError(f"{path} is a folder: give the name of a file")
     if path.exists() and not force:
-        raise UserError(f"{path} exists and would be lost: give another name, or --force to replace it")
+        raise UserError(f"{path} already exists: give another name, or --force to replace it")
 
 
 def visible_entries(folder: Path) -> list[Path]:

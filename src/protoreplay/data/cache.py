@@ -126,7 +126,7 @@ class DatasetFile:
         except OSError as error:
             raise UserError(
                 f"cannot write to {place}: {error.strerror or error}: "
-                "make room there, or set PROTOREPLAY_DATA to another folder"
+                "free some space there, or set PROTOREPLAY_DATA to another folder"
             ) from None
 
 
@@ -178,7 +178,7 @@ def _read(path: Path, name: str, remedy: str) -> DatasetContent:
                 raise _damaged(path, "wrong bytes in its description", remedy)
             about = checked_json(text, _DatasetSaid)
             if about.format != FORMAT:
-                raise UserError(f"{path} is of another version of protoreplay: `{remedy}` replaces it")
+                raise UserError(f"{path} was written by another version of protoreplay: `{remedy}` replaces it")
             tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
         _check_tensors(tensors, len(about.classes))
         return DatasetContent(tensors, tuple(about.classes), about.source, about.sha256)
@@ -187,7 +187,7 @@ def _read(path: Path, name: str, remedy: str) -> DatasetContent:
     except safetensors.SafetensorError as error:
         raise _damaged(path, str(error), remedy) from None
     except (KeyError, TypeError, ValueError):
-        raise _damaged(path, "not a file of protoreplay's", remedy) from None
+        raise _damaged(path, "not a protoreplay file", remedy) from None
 
 
 def _check_tensors(tensors: Mapping[str, Tensor], classes: int) -> None:

@@ -152,7 +152,7 @@ def frozen_encoder(name: str, shape: ImageShape, dictionary: DictionarySettings 
     random = generator(0, "frozen encoder")
     if entry.kind == "fitted":
         if resolved(entry) is not PatchDictionary:
-            raise UserError(f"encoder {name} is fitted to images, and only the dictionary can be frozen")
+            raise UserError(f"encoder {name} is fitted to images; of those, only the dictionary can be frozen")
         return DictionaryEncoder(name, shape, dictionary or DictionarySettings())
     make = resolved(entry)
     if make is RawPixels:

@@ -53,7 +53,7 @@ def network_of_file(path: Path) -> tuple[Preprocessing, bytes, bytes]:
     except UserError as error:
         raise UserError(f"{path}: {error}") from None
     except Exception as error:  # protobuf, the checker and the composer each raise their own
-        raise UserError(f"{path} is no ONNX encoder of images ({' '.join(str(error).split())[:200]})") from None
+        raise UserError(f"{path} is not an ONNX image encoder ({' '.join(str(error).split())[:200]})") from None
 
 
 def _ends(steps: Preprocessing) -> tuple[int, tuple[float, ...], tuple[float, ...]]:

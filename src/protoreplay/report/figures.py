@@ -304,7 +304,7 @@ def check_figure_ending(path: Path) -> None:
     """A `UserError` unless figures can be written to a file of this name."""
     known = Figure().canvas.get_supported_filetypes()
     if path.suffix.removeprefix(".") not in known:
-        raise UserError(f"{path}: a figure's name ends in one of .{', .'.join(sorted(known))}")
+        raise UserError(f"{path}: the name of a figure must end in .{', .'.join(sorted(known))}")
 
 
 def render_figure(figure: Figure, format: str, inline: bool = False) -> bytes:
