@@ -16,13 +16,13 @@ SCHEMA = ConfigDict(strict=True, extra="ignore", frozen=True)
 _ADAPTERS: dict[Any, TypeAdapter[Any]] = {}
 
 
-def _plain(text: str) -> str:
+def _without_control_characters(text: str) -> str:
     if printable(text) != text:
         raise ValueError("it has control characters")
     return text
 
 
-PlainText = Annotated[str, AfterValidator(_plain)]
+PlainText = Annotated[str, AfterValidator(_without_control_characters)]
 """A text that can be shown as it is."""
 
 

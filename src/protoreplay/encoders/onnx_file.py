@@ -38,7 +38,7 @@ def network_of_file(path: Path) -> tuple[Preprocessing, bytes, bytes]:
     try:
         content = read_regular(path, MOST_BYTES)
         network = onnx.load_model_from_string(content)
-        if any(uses_external_data(tensor) for tensor in _tensors(network)):
+        if any(uses_external_data(tensor) for tensor in _tensors_within(network)):
             # They would be read from wherever the file says, and the fingerprint would not be of them.
             raise UserError("some of its weights are in other files: save it as one file, without external data")
         onnx.checker.check_model(network)
@@ -47,7 +47,7 @@ def network_of_file(path: Path) -> tuple[Preprocessing, bytes, bytes]:
         said = {"size": side, "mean": IMAGENET_MEAN, "std": IMAGENET_STD, **plain_json(own)}
         about = checked_value(said, _OwnPreprocessing)
         steps = Preprocessing(about["size"], about["mean"], about["std"])
-        return steps, content, onnx_graph.with_ends(network, *_ends(steps)).SerializeToString()
+        return steps, content, onnx_graph.with_ends(network, *_normalisation(steps)).SerializeToString()
     except OSError as error:
         raise UserError(f"{path}: {error.strerror}: give the encoder's file with --encoder") from None
     except UserError as error:
@@ -56,11 +56,11 @@ def network_of_file(path: Path) -> tuple[Preprocessing, bytes, bytes]:
         raise UserError(f"{path} is not an ONNX image encoder ({' '.join(str(error).split())[:200]})") from None
 
 
-def _ends(steps: Preprocessing) -> tuple[int, tuple[float, ...], tuple[float, ...]]:
+def _normalisation(steps: Preprocessing) -> tuple[int, tuple[float, ...], tuple[float, ...]]:
     return steps.size, steps.mean, steps.std
 
 
-def _tensors(message: Any) -> Iterator[Any]:
+def _tensors_within(message: Any) -> Iterator[Any]:
     """All tensors of a protobuf message, those inside of branches and functions of a graph too."""
     for field, value in message.ListFields():
         if field.message_type is None:
@@ -69,4 +69,4 @@ def _tensors(message: Any) -> Iterator[Any]:
             if isinstance(part, onnx.TensorProto):
                 yield part
             else:
-                yield from _tensors(part)
+                yield from _tensors_within(part)

@@ -63,7 +63,7 @@ def sealed(tensors: Mapping[str, "Tensor"], about: Mapping[str, Any]) -> bytes:
     import safetensors.torch  # here, because those who only read finished runs do without PyTorch
 
     text = json.dumps({**about, "sha256": {name: tensor_digest(one) for name, one in sorted(tensors.items())}})
-    return safetensors.torch.save(dict(tensors), {SEAL: f"{_sha256(text.encode())} {text}"})
+    return safetensors.torch.save(dict(tensors), {SEAL: f"{_hex_digest(text.encode())} {text}"})
 
 
 def seal_of(content: bytes) -> str | None:
@@ -73,7 +73,7 @@ def seal_of(content: bytes) -> str | None:
     if entry is None:
         return None
     digest, _, text = str(entry).partition(" ")
-    if _sha256(text.encode()) != digest:
+    if _hex_digest(text.encode()) != digest:
         raise ValueError("wrong bytes in its description")
     return text
 
@@ -89,7 +89,7 @@ def require_unbroken(tensors: Mapping[str, Any], seal: str) -> None:
 def tensor_digest(tensor: Any) -> str:
     """SHA-256 over kind of number, shape and bytes of a tensor or an array."""
     array = tensor if hasattr(tensor, "tobytes") else tensor.detach().cpu().contiguous().numpy()
-    return _sha256(f"{array.dtype} {array.shape} ".encode() + array.tobytes())
+    return _hex_digest(f"{array.dtype} {array.shape} ".encode() + array.tobytes())
 
 
 def checkpoint_to_bytes(saved: Checkpoint) -> bytes:
@@ -223,5 +223,5 @@ def _unlike_optimizer(optimizer: Any, tensors: Mapping[str, "Tensor"]) -> Iterat
         yield f"moments {sorted(kinds[min(kinds)])}"
 
 
-def _sha256(content: bytes) -> str:
+def _hex_digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
