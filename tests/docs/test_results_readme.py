@@ -182,6 +182,23 @@ def test_the_readme_says_what_is_recorded():
         assert row.endswith(cells), f"README.md says {row}"
 
 
+def test_the_sentences_of_the_readme_have_recorded_numbers():
+    def average(folder, label):
+        groups = {group.label: group.summaries["avg"] for group in records.recorded_groups(ROOT / "results" / folder)}
+        others = [one.mean for name, one in groups.items() if name not in ("vpr", "logistic")]
+        return max(others) if label == "best" else groups[label].mean
+
+    body, labels = "dictionary-split-cifar10", records.recorded_groups(ROOT / "results/split-cifar10-100-labels")[0]
+    summary, readme = labels.summaries["avg"], " ".join((ROOT / "README.md").read_text().split())
+    for said in (
+        f"without that it has {average('permuted-mnist-not-aligned', 'vpr'):.1f}",
+        f"`vpr` has {average(body, 'vpr'):.1f}, the best other closed form {average(body, 'best'):.1f}",
+        f"a linear discriminant {average(body, 'slda'):.1f}",
+        f"no pretraining: {summary.mean:.1f} ± {summary.std:.1f} over {len(labels.results)} seeds",
+    ):
+        assert said in readme, said
+
+
 def test_a_ladder_is_shown_with_its_figure_and_table(tmp_path):
     linear = {"body": "dictionary", "steps": 5}
     runs = {
