@@ -1,6 +1,7 @@
 """What a user can do wrong, said in one line."""
 
 import difflib
+import errno
 import sys
 from collections.abc import Iterable
 
@@ -9,6 +10,10 @@ from protoreplay.core.words import printable
 
 class UserError(Exception):
     """A wrong call or bad input. Its message is one line: what is wrong and what would be right."""
+
+
+class BusyError(UserError):
+    """Others hold what is needed, for longer than we wait."""
 
 
 def unknown_name(what: str, name: str, known: Iterable[str], where: str = "", forms: Iterable[str] = ()) -> UserError:
@@ -23,6 +28,15 @@ def in_one_line(error: BaseException) -> str:
     """What went wrong, for people: a `UserError` says it itself, of others the kind is told too."""
     text = str(error) if isinstance(error, UserError) else f"{type(error).__name__}: {error}"
     return " ".join(text.split())
+
+
+def disk_is_full(error: BaseException | None) -> bool:
+    """Whether an error, or what caused it, says that there is no room on a disk, or none for this user."""
+    while error is not None:
+        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
 
 
 def known_name(what: str, name: str, known: Iterable[str], where: str = "") -> str:

@@ -156,11 +156,11 @@ def check_place(path: Path) -> None:
 
 
 @contextlib.contextmanager
-def model_lock(path: Path, say: Callable[[str], None]) -> Iterator[None]:
-    """Hold a model's file against other processes that change it; readers need no lock."""
+def model_lock(path: Path, say: Callable[[str], None], timeout: float = -1) -> Iterator[None]:
+    """Hold a model's file against other processes that change it; readers need no lock. `timeout` as of `held_lock`."""
     check_place(path)
     path = Path(os.path.realpath(path))  # by whatever link it is called: one file, one lock
-    with held_lock(path.with_name(f".{path.name}.lock"), say, f"another process is changing {path}"):
+    with held_lock(path.with_name(f".{path.name}.lock"), say, f"another process is changing {path}", timeout):
         remove_leftovers(path)
         yield
 
