@@ -58,7 +58,9 @@ def opened(browser, address, **given):
     page.on("pageerror", lambda error: page.problems.append(str(error)))
     page.on(
         "request",
-        lambda request: request.url.startswith((address, "blob:", "data:")) or page.problems.append(request.url),
+        lambda request: (
+            request.url.startswith((address.partition("?")[0], "blob:", "data:")) or page.problems.append(request.url)
+        ),
     )
     page.goto(address)
     return page

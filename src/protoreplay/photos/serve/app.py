@@ -1,7 +1,7 @@
 """The HTTP API and the page's files."""
 
 import contextlib
-import threading
+import errno
 from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from typing import Annotated
@@ -26,6 +26,7 @@ from protoreplay.photos.serve import uploads, views
 from protoreplay.photos.serve.guard import RequestGuard
 from protoreplay.photos.serve.lessons import Lesson, Lessons, TooManyLessonsError
 from protoreplay.photos.serve.served_model import ServedModel
+from protoreplay.photos.serve.turns import TurnQueue
 from protoreplay.photos.undo import UndoableModel
 
 PAGE = Path(__file__).parent / "page"
@@ -34,7 +35,9 @@ LessonId = Annotated[str, PathPart(max_length=64)]
 MOST_CHARACTERS = 1000
 """Of a class name that comes in; what a model takes is far shorter."""
 MOST_QUESTIONS = 16
-"""Requests that are answered at a time, or wait for a core: each takes a thread."""
+"""Requests that are answered at a time, or wait for a core."""
+WAIT_SECONDS = 60.0
+"""For a core."""
 
 
 ClassName = Annotated[str, Field(max_length=MOST_CHARACTERS)]
@@ -112,15 +115,10 @@ def _reading_routes(served: ServedModel) -> APIRouter:
     api = APIRouter(prefix="/api", tags=["ask and look"], responses=ERRORS)  # type: ignore[arg-type]
     # More at once would only make each other slower.
     cores = available_cores()
-    slots, asking = threading.BoundedSemaphore(cores), threading.BoundedSemaphore(MOST_QUESTIONS)
+    questions = TurnQueue(cores, MOST_QUESTIONS, "requests")
 
-    def look(files: Sequence[UploadFile]) -> list[EmbeddedPhoto]:
-        if not asking.acquire(blocking=False):
-            raise BusyError(f"{MOST_QUESTIONS} requests are being answered: try again in a moment")
-        with contextlib.ExitStack() as stack:
-            stack.callback(asking.release)
-            photos = stack.enter_context(uploads.read_uploads(files))
-            stack.enter_context(slots)
+    def look(photos: Sequence[bytes]) -> list[EmbeddedPhoto]:
+        with questions.turn(WAIT_SECONDS):
             return list(embed_photos(served.encoder, photos, threads=min(cores, max(1, len(photos)))))
 
     @api.post("/predict")
@@ -129,7 +127,7 @@ def _reading_routes(served: ServedModel) -> APIRouter:
         current = served.current
         if not current.model.classes:
             raise UserError("nothing is learned yet: teach photos of a class first")
-        seen = look(photos)
+        seen = look(uploads.read_uploads(photos))
         if all(photo.error for photo in seen):
             raise UserError("; ".join(f"{photo.name}: {photo.error}" for photo in seen))
         given = stream_answers(seen, current.model, top)
@@ -187,7 +185,7 @@ def _teaching_routes(lessons: Lessons) -> APIRouter:
     @api.post("/learn")
     def learn(label: Label, photos: Photos) -> views.LessonView:
         """Teach photos of a class, and answer when they are learned."""
-        lesson, ready = lessons.begin(label, uploads.UploadedPhotos(photos))
+        lesson, ready = lessons.begin(label, uploads.read_uploads(photos))
         ready.result()
         lessons.keep(lesson)
         return views.lesson_view(lesson)
@@ -195,7 +193,7 @@ def _teaching_routes(lessons: Lessons) -> APIRouter:
     @api.post("/lessons", status_code=202)
     def begin(label: Label, photos: Photos) -> views.LessonView:
         """Look at photos of a class, without learning them yet."""
-        return views.lesson_view(lessons.begin(label, uploads.UploadedPhotos(photos))[0])
+        return views.lesson_view(lessons.begin(label, uploads.read_uploads(photos))[0])
 
     @api.get("/lessons/{id}")
     def progress(id: LessonId) -> views.LessonView:
@@ -260,6 +258,8 @@ def _user_error(_: Request, error: Exception) -> JSONResponse:
 def _disk_error(_: Request, error: Exception) -> JSONResponse:
     if disk_is_full(error):
         return JSONResponse({"detail": "the disk of the server is full: nothing was changed; make room there"}, 507)
+    if isinstance(error, OSError) and error.errno in (errno.EIO, errno.EINTR, errno.EACCES, errno.EROFS):
+        return JSONResponse({"detail": f"the server cannot write its file ({error.strerror}): look at its disk"}, 503)
     raise error
 
 

@@ -4,6 +4,7 @@ import functools
 import logging
 import secrets
 import threading
+from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 
@@ -11,7 +12,6 @@ from protoreplay.core.errors import UserError
 from protoreplay.photos.embedding import embed_photos
 from protoreplay.photos.photo_model import checked_class_name
 from protoreplay.photos.serve.served_model import ServedModel
-from protoreplay.photos.serve.uploads import UploadedPhotos
 from protoreplay.photos.teaching import PreparedPhotos, TeachingReport, learn_prepared, prepare_photos
 
 MOST_WAITING = 4
@@ -62,18 +62,9 @@ class Lessons:
         self._all: dict[str, Lesson] = {}
         self._waiting = 0
 
-    def begin(self, label: str, photos: UploadedPhotos) -> tuple[Lesson, "Future[None]"]:
+    def begin(self, label: str, photos: Sequence[bytes]) -> tuple[Lesson, "Future[None]"]:
         """Look at photos of a class; the lesson says how far it is, the future ends when it is ready or failed."""
-        try:
-            lesson = self._enter(Lesson(secrets.token_urlsafe(12), checked_class_name(label), len(photos.contents)))
-            future = self._pool.submit(self._look, lesson, photos)
-        except BaseException:
-            photos.drop()
-            raise
-        future.add_done_callback(lambda _: photos.drop())  # also of one that is cancelled before it begins
-        return lesson, future
-
-    def _enter(self, lesson: Lesson) -> Lesson:
+        lesson = Lesson(secrets.token_urlsafe(12), checked_class_name(label), len(photos))
         with self._lock:
             if self._waiting >= MOST_WAITING:
                 raise TooManyLessonsError(f"{MOST_WAITING} lessons are being looked at: wait for one to end")
@@ -82,7 +73,7 @@ class Lessons:
             for old in [one.id for one in self._all.values() if one.state != "looking"]:
                 if len(self._all) > MOST_REMEMBERED:
                     del self._all[old]
-        return lesson
+        return lesson, self._pool.submit(self._look, lesson, photos)
 
     def get(self, id: str) -> Lesson | None:
         """The lesson of that name, if it is remembered."""
@@ -113,7 +104,7 @@ class Lessons:
             self._all.clear()
         self._pool.shutdown(wait=False, cancel_futures=True)
 
-    def _look(self, lesson: Lesson, photos: UploadedPhotos) -> None:
+    def _look(self, lesson: Lesson, photos: Sequence[bytes]) -> None:
         def tell(count: int) -> None:
             lesson.done += count
             if lesson.id not in self._all:
@@ -123,7 +114,7 @@ class Lessons:
             tell(0)
             model = self._served.current.model
             embed = functools.partial(embed_photos, self._served.encoder, thumbnails=model.keep > 0)
-            prepared = prepare_photos({lesson.label: photos.contents}, embed, tell)
+            prepared = prepare_photos({lesson.label: photos}, embed, tell)
             _, lesson.report = learn_prepared(model, prepared)
             lesson.prepared = prepared
             lesson.state = "ready"

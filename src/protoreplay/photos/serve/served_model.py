@@ -1,17 +1,15 @@
 """The one owner of a model that is served: readers take a revision, changes come one after the other."""
 
-import contextlib
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from protoreplay.core.errors import BusyError
 from protoreplay.encoders.pretrained import FrozenEncoder
 from protoreplay.photos import model_file
 from protoreplay.photos.feature_cache import discard_features
 from protoreplay.photos.photo_model import PhotoModel
+from protoreplay.photos.serve.turns import TurnQueue
 from protoreplay.photos.teaching import PreparedPhotos, TeachingReport, learn_prepared
 from protoreplay.photos.undo import UndoableModel
 
@@ -60,7 +58,7 @@ class ServedModel:
         self.path, self.encoder = path, encoder
         self.current = ModelRevision(0, model if isinstance(model, UndoableModel) else UndoableModel(model))
         self._say = say
-        self._writer, self._waiting = threading.Lock(), threading.BoundedSemaphore(MOST_CHANGES)
+        self._changes = TurnQueue(1, MOST_CHANGES, "changes")
         self._written = _stamp(path)
 
     def change(self, step: Callable[[UndoableModel], UndoableModel]) -> ModelRevision:
@@ -87,28 +85,18 @@ class ServedModel:
         return self._advance(step)[0]
 
     def _advance(self, step: Callable[[UndoableModel], tuple[UndoableModel, T]]) -> tuple[ModelRevision, T]:
-        with self._turn(), model_file.model_lock(self.path, self._say, WAIT_SECONDS):
+        with self._changes.turn(WAIT_SECONDS), model_file.model_lock(self.path, self._say, WAIT_SECONDS):
+            found = _stamp(self.path)
             state, result = step(self._on_disk())
             if state.model is not self.current.model:
-                model_file.write_model(state, self.path)
-                self._written = _stamp(self.path)
-                self.current = ModelRevision(self.current.number + 1, state)
+                try:
+                    model_file.write_model(state, self.path)
+                finally:
+                    # Also where the disk failed after the file was in its place: what is seen is what is there.
+                    if _stamp(self.path) != found:
+                        self._written = _stamp(self.path)
+                        self.current = ModelRevision(self.current.number + 1, state)
             return self.current, result
-
-    @contextlib.contextmanager
-    def _turn(self) -> Iterator[None]:
-        """One change after the other; a `BusyError` where too many wait, or too long: each takes a thread."""
-        if not self._waiting.acquire(blocking=False):
-            raise BusyError(f"{MOST_CHANGES} changes wait for each other: try again in a moment")
-        try:
-            if not self._writer.acquire(timeout=WAIT_SECONDS):
-                raise BusyError("another change takes long: try again in a moment")
-            try:
-                yield
-            finally:
-                self._writer.release()
-        finally:
-            self._waiting.release()
 
     def _on_disk(self) -> UndoableModel:
         """The current state, or what the command line has made of the file in the meantime."""
