@@ -201,9 +201,9 @@ def _bytes_to_read(photo: Photo) -> int:
     if isinstance(photo, bytes | np.ndarray):
         return 0
     photo = Path(str(photo))
-    if is_zip(photo):
-        raise UserError(zip_problem(photo))
     try:
+        if is_zip(photo):
+            raise UserError(zip_problem(photo))
         return pictures.checked_file_size(photo)
     except OSError as error:
         raise UserError(f"unreadable ({error.strerror})") from None

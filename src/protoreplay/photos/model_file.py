@@ -153,6 +153,8 @@ def check_place(path: Path) -> None:
     """A `UserError` if a file cannot be made there."""
     if not path.parent.is_dir():
         raise UserError(f"{path.parent} is not a folder: make it first")
+    if path.is_dir():
+        raise UserError(f"{path} is a folder: give the name of a model's file")
 
 
 @contextlib.contextmanager
