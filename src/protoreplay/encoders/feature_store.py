@@ -14,7 +14,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -31,6 +31,8 @@ LIMIT = 2_000_000_000
 """Bytes of features, of all encoders, that are kept."""
 PIECE = 256
 """Images of a file at most; a maker that is killed loses at most so many."""
+SMALL_FILES = 32
+"""So many files of fewer images than that become one."""
 KEY = hashlib.sha256().digest_size
 ALIGNED = 64
 """The header takes a multiple of so many bytes, blanks before its end, so that the numbers behind it lie well."""
@@ -54,8 +56,9 @@ class FeatureStore:
         self._root = root or features_folder()
         self._limit = limit
         self._folder = self._root / fingerprint[:32]
-        self._places: dict[bytes, tuple[Path, FeatureRows, int]] = {}
-        """Of each image known: the file, all of its rows, and which of them."""
+        self._files: dict[Path, StoredRows] = {}
+        self._places: dict[bytes, tuple[Path, int]] = {}
+        """Of each image known: its file, and which row of it."""
         self._seen: set[Path] = set()
         self._used: set[Path] = set()
 
@@ -79,8 +82,8 @@ class FeatureStore:
         if self._missing(keys):
             self._make_missing(keys, make, tell, say)
         places = [self._places[key] for key in keys]
-        self._note_use({path for path, _, _ in places})
-        return np.stack([rows[place] for _, rows, place in places])
+        self._note_use({path for path, _ in places})
+        return np.stack([self._files[path].rows[place] for path, place in places])
 
     def _missing(self, keys: Sequence[bytes]) -> list[int]:
         """The places of images of which nothing is known, each image once."""
@@ -116,20 +119,45 @@ class FeatureStore:
             yield
 
     def _add(self, keys: list[bytes], rows: FeatureRows) -> None:
+        self._write(keys, rows)
+        self._merge_small_files()
+        with contextlib.suppress(OSError):
+            shrink(self._root, self._limit)
+
+    def _write(self, keys: list[bytes], rows: FeatureRows) -> Path | None:
+        """The new file, None where it cannot be written; the features are known in any case."""
         body = b"".join(keys) + np.ascontiguousarray(rows, np.float32).tobytes()
         digest = hashlib.sha256(body).hexdigest()
         about = {**self._about, "images": len(keys), "width": rows.shape[1], "sha256": digest}
         path = self._folder / f"{digest[:32]}{SUFFIX}"
-        with contextlib.suppress(OSError):
-            header = json.dumps(about).encode()
-            write_whole(path, header.ljust(-(-len(header) // ALIGNED) * ALIGNED + ALIGNED - 1) + b"\n" + body)
-            shrink(self._root, self._limit)
         self._seen.add(path)
-        self._know(path, keys, rows)
+        self._know(path, StoredRows(keys, rows))
+        header = json.dumps(about).encode()
+        try:
+            write_whole(path, header.ljust(-(-len(header) // ALIGNED) * ALIGNED + ALIGNED - 1) + b"\n" + body)
+        except OSError:
+            return None
+        return path
 
-    def _know(self, path: Path, keys: Sequence[bytes], rows: FeatureRows) -> None:
-        for place, key in enumerate(keys):
-            self._places[key] = path, rows, place
+    def _merge_small_files(self) -> None:
+        """Make one file of many small ones: a run may need only a few images that no other had, and runs are many.
+
+        Who has read the small ones keeps them; who had not finds the new one.
+        """
+        small = [path for path, one in self._files.items() if len(one.keys) < PIECE and path.exists()]
+        if len(small) < SMALL_FILES:
+            return
+        members = {key: row for path in small for key, row in zip(*self._files[path], strict=True)}
+        merged = self._write(list(members), np.stack(list(members.values())))
+        for path in small:
+            if merged not in (None, path):
+                with contextlib.suppress(OSError):
+                    path.unlink()
+                del self._files[path]
+
+    def _know(self, path: Path, stored: "StoredRows") -> None:
+        self._files[path] = stored
+        self._places |= {key: (path, place) for place, key in enumerate(stored.keys)}
 
     def _read_new(self) -> None:
         """Open the files that were not there when this process looked last."""
@@ -137,12 +165,14 @@ class FeatureStore:
         for path in sorted(paths - self._seen):
             self._seen.add(path)
             try:
-                keys, rows = _read_rows(path, self._about["fingerprint"])
+                stored = _read_rows(path, self._about["fingerprint"])
+            except FileNotFoundError:
+                continue  # merged or removed meanwhile
             except (OSError, ValueError):
                 with contextlib.suppress(OSError):
                     path.unlink()  # damaged: it is made anew
             else:
-                self._know(path, keys, rows)
+                self._know(path, stored)
 
     def _note_use(self, paths: set[Path]) -> None:
         for path in paths - self._used:
@@ -163,12 +193,19 @@ class _PieceSaid(BaseModel):
     sha256: str
 
 
+class StoredRows(NamedTuple):
+    """The content of a file: the keys of N images, and their features, N x D."""
+
+    keys: list[bytes]
+    rows: FeatureRows
+
+
 def _read_head(path: Path) -> _PieceSaid:
     with path.open("rb") as file:
         return checked_json(file.readline(LONGEST_HEAD), _PieceSaid)
 
 
-def _read_rows(path: Path, fingerprint: str) -> tuple[list[bytes], FeatureRows]:
+def _read_rows(path: Path, fingerprint: str) -> StoredRows:
     with open_regular(path, MOST_BYTES) as file:
         header = file.readline(LONGEST_HEAD)
         about = checked_json(header, _PieceSaid)
@@ -181,7 +218,7 @@ def _read_rows(path: Path, fingerprint: str) -> tuple[list[bytes], FeatureRows]:
     plain = body.view(np.ndarray)
     keys = plain[: count * KEY].tobytes()
     rows = plain[count * KEY :].view(np.float32).reshape(count, width)
-    return [keys[start : start + KEY] for start in range(0, len(keys), KEY)], rows
+    return StoredRows([keys[start : start + KEY] for start in range(0, len(keys), KEY)], rows)
 
 
 @functools.lru_cache(maxsize=16)
