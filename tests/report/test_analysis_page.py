@@ -104,7 +104,7 @@ def test_several_settings_of_a_method_are_not_mixed(kept, tmp_path):
         execute_grid(
             resolve_grid("split-digits", ["vpr"], [0], {**QUICK, "tasks": 1, "ridge": ridge}, keep=True), tmp_path
         )
-    with pytest.raises(UserError, match="holds vpr with several settings or protocols"):
+    with pytest.raises(UserError, match="has vpr with several settings or protocols"):
         find_kept_runs(tmp_path, "vpr")
 
 

@@ -99,7 +99,7 @@ METRICS: dict[str, Metric] = {
     "kept_bytes": Metric("kept bytes", lambda result: result.kept_bytes, False, 0, "lowest"),
 }
 RECORDED = tuple(METRICS)
-"""What a table for programs has; the others are computed when they are asked for."""
+"""What a table for programs has; the others are computed on request."""
 METRICS |= {
     "base": Metric("base %", _percent(accuracy.base_accuracy)),
     "novel": Metric("novel %", _percent(accuracy.novel_accuracy)),
@@ -179,7 +179,7 @@ class Group:
 
     @functools.cached_property
     def outdated(self) -> list[str]:
-        """The parts of its runs, such as `method`, that are of other source than the present one."""
+        """The parts of its runs, such as `method`, whose source code has changed since."""
         return sorted({part for result in self.results for part in result.config.outdated_code()})
 
     def chance(self) -> list[float]:

@@ -165,7 +165,7 @@ def roots_of(thing: Any, name: str = "") -> tuple[str, ...]:
 def session_digest(thing: Any) -> str | None:
     """The digest of a class or a function of a session or of another package: its own text, and bases of this package.
 
-    None where the text is not to be had.
+    None if the text is not available.
     """
     try:
         text = textwrap.dedent(inspect.getsource(thing))

@@ -25,9 +25,9 @@ class DatasetEntry:
         load: opens it; of images kept at several sizes, those nearest above the given side in pixels.
         file: its place in the cache; none where it needs no file.
         classes: the class names of what `sources` give.
-        sources: where it can be got, in the order in which they are tried.
-        import_copy: reads a copy at hand into the cache.
-        system_copy: a folder that a package of the system brings, from which the first of `sources` reads.
+        sources: places to download it from, in the order in which they are tried.
+        import_copy: imports the user's own copy into the cache.
+        system_copy: a folder of a system package, from which the first of `sources` reads.
     """
 
     name: str

@@ -90,9 +90,9 @@ def evaluate(
 def execute(spec: RunSpec, path: Path, progress: RunProgress | None = None, log: str | None = None) -> list[Count]:
     """Do the run in the folder `path`, or what is left of it, and return its counts; `log` is one of `LOGS`.
 
-    A finished run is not done again, unless it is of other source and `spec.other_source` says so. An unfinished one
-    continues after the last task written down with the same result as if it had never stopped; where it was begun under
-    other versions or of other source, it starts over, so that a result has one origin.
+    A finished run is not repeated, unless its source code has changed and `spec.other_source` says so. An unfinished
+    one continues after the last recorded task with the same result as without the interruption. If versions or source
+    code have changed since its start, it starts over, so that a result has one origin.
     """
     progress = logged(progress or RunProgress(), path, log)
     stream = spec.stream()
@@ -177,7 +177,7 @@ def _taken_up(
 
 
 def _again(spec: RunSpec, folder: RunFolder, progress: RunProgress) -> list[Count]:
-    """Do a finished run of other source once more, beside the old one, which it replaces when it is finished."""
+    """Repeat a finished run whose source code has changed; the new run replaces the old one when it is finished."""
     if spec.other_source == "refuse":
         raise other_source_error([(spec.name, spec.other_code(folder))])
     with folder.locked():
@@ -190,20 +190,20 @@ def _again(spec: RunSpec, folder: RunFolder, progress: RunProgress) -> list[Coun
 
 
 def other_source_error(runs: Sequence[tuple[str, list[str]]]) -> UserError:
-    """For finished runs, by name, some of whose parts are of other source than now."""
-    return UserError(f"{other_source_text(runs)}: --redo does them again, --keep takes them as they are")
+    """The error for finished runs, by name, with the parts whose source code has changed."""
+    return UserError(f"{other_source_text(runs)}: --redo repeats them, --keep keeps them as they are")
 
 
 def other_source_text(runs: Sequence[tuple[str, list[str]]]) -> str:
     """The same for people, in one line.
 
     >>> other_source_text([("sgd seed 0", ["method"]), ("sgd seed 1", ["method"])])
-    '2 finished runs are of other source than now (sgd seed 0 and 1 more: method)'
+    'the source code of 2 finished runs has changed (sgd seed 0 and 1 more: method)'
     """
-    number = "1 finished run is" if len(runs) == 1 else f"{len(runs)} finished runs are"
+    number = "1 finished run" if len(runs) == 1 else f"{len(runs)} finished runs"
     parts = ", ".join(sorted({part for _, parts in runs for part in parts}))
     more = f" and {len(runs) - 1} more" if len(runs) > 1 else ""
-    return f"{number} of other source than now ({runs[0][0]}{more}: {parts})"
+    return f"the source code of {number} has changed ({runs[0][0]}{more}: {parts})"
 
 
 def logged(progress: RunProgress, path: Path, log: str | None) -> RunProgress:

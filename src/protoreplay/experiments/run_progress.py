@@ -27,7 +27,7 @@ class RunProgress:
         """A run of `tasks` tasks starts, `done` of them already done."""
 
     def features(self, done: int, total: int) -> None:
-        """Features of so many images of the run, of so many that were missing, are made."""
+        """The features of `done` of the `total` images that were missing are computed."""
 
     def step(self, position: int, step: int, steps: int, loss: float) -> None:
         """A training step of the task at `position` is done."""

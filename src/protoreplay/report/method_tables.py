@@ -58,8 +58,8 @@ def results_table(
     if any(corrected for _, corrected in tests.values()):
         sentences = [_spread_note(spread), *sentences, _test_note(groups, tests, against)]
     if outdated := sorted({part for group in groups for part in group.outdated}):
-        again = "`bench --redo` does them again"
-        sentences.append(f"{OUTDATED}: runs of other source than the present {' and '.join(outdated)}; {again}.")
+        again = "`bench --redo` repeats the runs"
+        sentences.append(f"{OUTDATED}: the source code of the {' and '.join(outdated)} has changed since; {again}.")
     if len({group.protocol for group in groups}) > 1:
         sentences.append("Lines of different protocols cannot be compared.")
     return Table([*["protocol"] * several, *header], body, 1 + several, records, " ".join(sentences), best=True)

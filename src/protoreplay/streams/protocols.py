@@ -108,7 +108,7 @@ class Protocol:
         """The stream of `seed`: which images are drawn, and in which order classes or pixels come, depend on it alone.
 
         With `evaluation="validation"` shots and evaluation images are both cut from the training set, so that
-        settings can be chosen without a look at the test set.
+        settings can be chosen without using the test set.
         """
         settings = settings or self.defaults
         pools = image_pools(self.dataset.load(settings.image_size), settings, seed, evaluation)
