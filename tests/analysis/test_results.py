@@ -70,8 +70,8 @@ def test_of_many_variants_the_usual_settings_go_without_saying(tmp_path):
         ("counts.csv", "a,b\n", "counts.csv is not a table of trained,tested,n,correct"),
         ("counts.csv", "trained,tested,n,correct\n1,1,x,2\n", "counts.csv is not a table of trained,tested,n,correct"),
         ("counts.csv", "trained,tested,n,correct\n1,1,2\n", "counts.csv is not a table of trained,tested,n,correct"),
-        ("events.jsonl", "", "events.jsonl is not the events of a finished run"),
-        ("events.jsonl", "{}\n", "events.jsonl is not the events of a finished run"),
+        ("events.jsonl", "", "events.jsonl is not the event log of a finished run"),
+        ("events.jsonl", "{}\n", "events.jsonl is not the event log of a finished run"),
     ],
 )
 def test_a_damaged_file_is_named(runs, file, content, message):
@@ -88,5 +88,5 @@ def test_a_last_event_cut_off_by_a_kill_is_left_out(runs):
 
 def test_a_finished_run_without_events_is_an_error_not_a_zero(runs):
     (runs / "good/1/events.jsonl").unlink()
-    with pytest.raises(UserError, match=r"good/1 holds a finished run without its events\.jsonl"):
+    with pytest.raises(UserError, match=r"good/1 has a finished run without events\.jsonl"):
         collect(runs)

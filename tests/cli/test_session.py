@@ -51,7 +51,7 @@ def test_on_features_of_a_frozen_encoder_and_with_chosen_seeds(tmp_path):
 
 def test_without_pandas_it_says_what_to_install(runs, monkeypatch):
     monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(UserError, match="a frame needs the package pandas: pip install pandas"):
+    with pytest.raises(UserError, match="data frames need pandas"):
         runs[1].frame()
 
 

@@ -156,3 +156,20 @@ def test_a_failed_run_is_listed_and_tried_again_a_lost_one_is_done_by_another_wo
     (bad / "checkpoint.safetensors").unlink()
     execute_grid(SPECS, bench.root)
     assert results(bench.root) == results(undisturbed)
+
+
+def test_a_stopped_worker_is_noticed(tmp_path):
+    bench = Bench(tmp_path, *GRID, "--jobs", "2")
+    process = bench.start()
+    bench.wait_for_tasks(1, process)
+    stopped, *_ = workers(process)
+    os.kill(stopped, signal.SIGSTOP)
+    said = ""
+    while f"kill -CONT {stopped}" not in said:
+        line = process.stderr.readline()
+        assert line, said
+        said += line
+    os.kill(stopped, signal.SIGCONT)
+    _, err = process.communicate(timeout=300)
+    assert process.returncode == 0, err
+    assert (said + err).count("was stopped") == 1

@@ -71,7 +71,7 @@ def test_streams_that_differ_stand_apart_and_are_never_tested_against_each_other
     assert [line[3].mark for line in made.body] == [False, True, False, False]
     assert made.note.endswith("Lines of different protocols cannot be compared.")
     with pytest.raises(
-        UserError, match="they share no seed on the same stream: there is split-digits and split-digits sh"
+        UserError, match="these methods have no seed on the same stream in common: split-digits and split-digits sh"
     ):
         method_tables.differences_table(groups, ["bad", "rich"])
 
@@ -164,7 +164,7 @@ def test_all_pairs_are_one_family(tmp_path):
         (["good"], "--compare good: give at least two methods"),
         (["good", "good"], "give at least two methods"),
         (["good", "ugly"], "unknown method 'ugly' in this folder"),
-        (["good", "lonely"], "they share no seed"),
+        (["good", "lonely"], "these methods have no seed"),
     ],
 )
 def test_mistakes_in_a_comparison(runs, labels, message):
@@ -225,7 +225,7 @@ def test_metrics_of_few_shot_papers_and_by_class_and_the_second_underlined(tmp_p
     assert r"\underline{70.0}" in latex
     assert "Bold: the best of each column. Underlined: the second." in latex
     assert table.records[0]["top5"] is None
-    with pytest.raises(UserError, match="no run here counted its answers by class"):
+    with pytest.raises(UserError, match="no run here has confusion"):
         method_tables.classes_table(groups)
     folder = RunFolder(tmp_path / "a")
     folder.write_answers({"confusion": [(1, 0, 0, 5), (2, 0, 0, 3), (2, 0, 1, 1), (2, 1, 1, 2)]})

@@ -99,7 +99,7 @@ METRICS: dict[str, Metric] = {
     "kept_bytes": Metric("kept bytes", lambda result: result.kept_bytes, False, 0, "lowest"),
 }
 RECORDED = tuple(METRICS)
-"""What a table for programs has; the others are computed when they are asked for."""
+"""What a table for programs has; the others are computed on request."""
 METRICS |= {
     "base": Metric("base %", _percent(accuracy.base_accuracy)),
     "novel": Metric("novel %", _percent(accuracy.novel_accuracy)),
@@ -179,7 +179,7 @@ class Group:
 
     @functools.cached_property
     def outdated(self) -> list[str]:
-        """The parts of its runs, such as `method`, that are of other source than the present one."""
+        """The parts of its runs, such as `method`, whose source code has changed since."""
         return sorted({part for result in self.results for part in result.config.outdated_code()})
 
     def chance(self) -> list[float]:
@@ -225,7 +225,7 @@ def collect(*roots: Path | str) -> tuple[list[Group], int]:
             results.setdefault(key, result)
     if not results:
         places = ", ".join(map(str, roots))
-        raise UserError(f"{places} holds no finished run ({unfinished} unfinished): run `protoreplay bench` first")
+        raise UserError(f"{places} has no finished runs ({unfinished} unfinished): run `protoreplay bench` first")
     return _group(list(results.values())), unfinished
 
 
@@ -273,7 +273,7 @@ def read_result(folder: RunFolder) -> Result | None:
         return None
     if not folder.has_events():
         raise UserError(
-            f"{folder.path} holds a finished run without its events.jsonl: do the run again or move it away"
+            f"{folder.path} has a finished run without events.jsonl: repeat the run or move its folder away"
         )
     events = folder.events()
     try:
@@ -281,7 +281,7 @@ def read_result(folder: RunFolder) -> Result | None:
         numbers, size = (sum(item[key] for item in kept) for key in ("numbers", "bytes"))
         items = {item["name"]: item["numbers"] for item in kept}
     except (TypeError, KeyError, IndexError):
-        raise UserError(f"{folder.path / 'events.jsonl'} is not the events of a finished run") from None
+        raise UserError(f"{folder.path / 'events.jsonl'} is not the event log of a finished run") from None
     return Result(*finished, seconds=seconds, kept_numbers=numbers, kept_bytes=size, kept_items=items, folder=folder)
 
 

@@ -14,14 +14,16 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import BaseModel, Field
 
-from protoreplay.core.files import write_whole
+from protoreplay.core.checked_json import SCHEMA, PlainText, checked_json
+from protoreplay.core.files import open_regular, write_whole
 from protoreplay.core.locks import held_lock
-from protoreplay.core.places import cache_folder
+from protoreplay.core.places import cache_folder, make_cache_folder
 
 FeatureRows = npt.NDArray[np.float32]
 
@@ -35,6 +37,8 @@ KEY = hashlib.sha256().digest_size
 ALIGNED = 64
 """The header takes a multiple of so many bytes, blanks before its end, so that the numbers behind it lie well."""
 SUFFIX = ".features"
+MOST_BYTES, LONGEST_HEAD = 2**30, 2**16
+"""Of a file, and of its first line."""
 
 
 class FeatureStore:
@@ -107,7 +111,7 @@ class FeatureStore:
     def _locked(self, say: Callable[[str], None]) -> Iterator[None]:
         with contextlib.ExitStack() as stack:
             with contextlib.suppress(OSError):  # where nothing can be written, every process makes its own
-                self._folder.mkdir(parents=True, exist_ok=True)
+                make_cache_folder(self._folder)
                 busy = f"another process makes features of {self._about['encoder']}"
                 stack.enter_context(held_lock(self._folder / ".lock", say, busy))
                 for leftover in self._folder.glob(".*.tmp"):
@@ -164,7 +168,7 @@ class FeatureStore:
                 stored = _read_rows(path, self._about["fingerprint"])
             except FileNotFoundError:
                 continue  # merged or removed meanwhile
-            except (OSError, ValueError, KeyError, TypeError):
+            except (OSError, ValueError):
                 with contextlib.suppress(OSError):
                     path.unlink()  # damaged: it is made anew
             else:
@@ -177,6 +181,18 @@ class FeatureStore:
         self._used |= paths
 
 
+class _PieceSaid(BaseModel):
+    """The first line of a file: what is in it."""
+
+    model_config = SCHEMA
+
+    fingerprint: PlainText
+    encoder: PlainText
+    images: Annotated[int, Field(ge=1, le=2**20)]
+    width: Annotated[int, Field(ge=1, le=2**24)]
+    sha256: str
+
+
 class StoredRows(NamedTuple):
     """The content of a file: the keys of N images, and their features, N x D."""
 
@@ -184,13 +200,18 @@ class StoredRows(NamedTuple):
     rows: FeatureRows
 
 
-def _read_rows(path: Path, fingerprint: str) -> StoredRows:
+def _read_head(path: Path) -> _PieceSaid:
     with path.open("rb") as file:
-        header = file.readline()
-    about = json.loads(header)
-    body = np.memmap(path, np.uint8, "r", offset=len(header))
-    count, width = int(about["images"]), int(about["width"])
-    whole = about["fingerprint"] == fingerprint and about["sha256"] == hashlib.sha256(body.data).hexdigest()
+        return checked_json(file.readline(LONGEST_HEAD), _PieceSaid)
+
+
+def _read_rows(path: Path, fingerprint: str) -> StoredRows:
+    with open_regular(path, MOST_BYTES) as file:
+        header = file.readline(LONGEST_HEAD)
+        about = checked_json(header, _PieceSaid)
+        body = np.memmap(file, np.uint8, "r", offset=len(header))
+    count, width = about.images, about.width
+    whole = about.fingerprint == fingerprint and about.sha256 == hashlib.sha256(body.data).hexdigest()
     if not whole or len(body) != count * (KEY + 4 * width):
         raise ValueError("damaged")
     # A view without the class: each piece of a memmap is slow to take.
@@ -244,11 +265,10 @@ def stored_features(root: Path | None = None) -> list[StoredFeatures]:
     found: dict[tuple[str, str], tuple[int, int]] = {}
     for path in sorted((root or features_folder()).glob(f"*/[!.]*{SUFFIX}")):
         try:
-            with path.open("rb") as file:
-                about = json.loads(file.readline())
-            key = str(about["encoder"]), str(about["fingerprint"])
+            about = _read_head(path)
+            key = about.encoder, about.fingerprint
             images, size = found.get(key, (0, 0))
-            found[key] = images + int(about["images"]), size + path.stat().st_size
-        except (OSError, ValueError, KeyError, TypeError):
+            found[key] = images + about.images, size + path.stat().st_size
+        except (OSError, ValueError):
             continue
     return [StoredFeatures(*key, *totals) for key, totals in sorted(found.items())]

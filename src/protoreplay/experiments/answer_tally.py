@@ -1,11 +1,13 @@
 """What a method answers, counted while it is tested: confusion, calibration, the five most probable classes."""
 
 import json
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
+from protoreplay.core.checked_json import checked_json
 from protoreplay.metrics.accuracy import Count
 from protoreplay.metrics.answer_metrics import BINS, TOP, ConfidenceBin, ConfusionCount
 
@@ -13,14 +15,18 @@ Answers = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float32]]
 """Of one test: labels, answers, and the probability of each answer, N each."""
 
 
+class _SavedRows(NamedTuple):
+    confusion: list[ConfusionCount]
+    calibration: list[ConfidenceBin]
+    top: list[Count]
+
+
 class AnswerTally:
     """Counts the answers of a run; `saved` is what `to_text` gave of an earlier one, to be continued."""
 
     def __init__(self, saved: str = "") -> None:
-        said = json.loads(saved) if saved else [[], [], []]
-        self.confusion = [ConfusionCount(*row) for row in said[0]]
-        self.calibration = [ConfidenceBin(*row) for row in said[1]]
-        self.top = [Count(*row) for row in said[2]]
+        said = checked_json(saved, _SavedRows) if saved else _SavedRows([], [], [])
+        self.confusion, self.calibration, self.top = said
         self._answers: list[Answers] = []
         """Of the tests since the last `end_task`."""
 

@@ -11,6 +11,13 @@ SECONDS_BETWEEN = 0.1
 
 
 @dataclass(frozen=True)
+class RunWarned:
+    """As `RunProgress.warn`."""
+
+    line: str
+
+
+@dataclass(frozen=True)
 class RunBegan:
     """As `RunProgress.begin`."""
 
@@ -51,12 +58,14 @@ class RunEnded:
     """As `RunProgress.end`."""
 
 
-RunMessage = RunBegan | FeaturesMade | StepDone | TaskDone | RunEnded
+RunMessage = RunWarned | RunBegan | FeaturesMade | StepDone | TaskDone | RunEnded
 
 
 def tell(progress: RunProgress, message: RunMessage) -> None:
     """Tell a view what a message of another process says."""
     match message:
+        case RunWarned(line):
+            progress.warn(line)
         case RunBegan(name, tasks, done):
             progress.begin(name, tasks, done)
         case FeaturesMade(done, total):
@@ -74,6 +83,10 @@ class RunProgressSender(RunProgress):
 
     def __init__(self, send: Callable[[RunMessage], None]) -> None:
         self._send, self._sent_step, self._sent_task = send, 0.0, 0.0
+
+    def warn(self, line: str) -> None:
+        """Sent as `RunWarned`."""
+        self._send(RunWarned(line))
 
     def begin(self, name: str, tasks: int, done: int) -> None:
         """Sent as `RunBegan`."""

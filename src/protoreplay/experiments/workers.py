@@ -47,6 +47,8 @@ def in_workers(queue: GridQueue, jobs: int) -> None:
                 worker = next(worker for worker in workers if worker.pipe is pipe)
                 if not worker.listen():
                     workers.remove(worker)
+            for worker in workers:
+                worker.notice_stop()
     finally:
         for worker in workers:
             worker.process.kill()
@@ -60,6 +62,7 @@ class _Worker:
         self._queue, self._progress = queue, queue.progress.run()
         self._started = False
         self.number: int | None = None
+        self._stopped = False
         self.pipe, theirs = SPAWN.Pipe()
         self.process = SPAWN.Process(target=_serve, args=(theirs, code, queue.log), daemon=True)
         with _no_interrupt():
@@ -97,10 +100,30 @@ class _Worker:
             tell(self._progress, message)
         return True
 
+    def notice_stop(self) -> None:
+        """Say so, once, if somebody has stopped it with a signal, from which it would not come back by itself."""
+        pid = self.process.pid
+        if pid is None or self.number is None:
+            return
+        with contextlib.suppress(OSError):  # it is dead: `listen` will find out
+            was, self._stopped = self._stopped, _is_stopped(pid)
+            if self._stopped and not was:
+                name = self._queue.specs[self.number].name
+                self._queue.progress.say(
+                    f"{name}: the process that does it was stopped; `kill -CONT {pid}` lets it go on"
+                )
+
     def _settle(self, outcome: RunOutcome) -> None:
         number, self.number = self.number, None
         assert number is not None, "a worker has an outcome only of a run it was given"
         self._queue.settle(number, outcome)
+
+
+def _is_stopped(pid: int) -> bool:
+    """Whether a child of this process is stopped, as by SIGSTOP; no state of it is taken away from who waits for it."""
+    if not hasattr(os, "waitid"):
+        return False
+    return os.waitid(os.P_PID, pid, os.WSTOPPED | os.WNOHANG | os.WNOWAIT) is not None
 
 
 @dataclass(frozen=True)

@@ -161,7 +161,7 @@ def embedded(
     encoder = _opened(name, stream.image_shape, dictionary)
     if expected not in ("", encoder.fingerprint):
         raise UserError(
-            f"encoder {name} is not the one this run was asked for with ({encoder.fingerprint[:8]}, not {expected[:8]})"
+            f"encoder {name} is not the one this run was planned with ({encoder.fingerprint[:8]}, not {expected[:8]})"
         )
     if isinstance(encoder, DictionaryEncoder):
         # The random numbers with which `vpr` makes its own dictionary: on one seed, both are the same.
