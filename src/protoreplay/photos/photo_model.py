@@ -226,7 +226,8 @@ def checked_class_name(name: object) -> str:
     """A class name as it is stored, a number as text; a `UserError` for one that could not be read in a line."""
     if isinstance(name, bool) or not isinstance(name, str | numbers.Number | np.number):
         raise UserError(f"class name {name!r}: give a text or a number")
-    name = unicodedata.normalize("NFC", str(name))
+    name = str(name)[: 100 * LONGEST_NAME]  # which is refused, without a look at the megabytes that may follow
+    name = unicodedata.normalize("NFC", name)
     shown = name if len(name) <= 40 else name[:40] + "..."
     # Cs are halves of characters (bytes of a file name that are no UTF-8), Cc are newlines and their like.
     if any(unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp") for character in name):
