@@ -481,8 +481,11 @@ def command_line_target(place: Path) -> Iterator[Case]:
                 code = stop.code or 0
         if code not in (0, 1, 2) or "Traceback" in err.getvalue():
             raise AssertionError((words, code, err.getvalue()[-500:]))
-        if code == 2 and not err.getvalue().splitlines()[-1].startswith("protoreplay: "):
-            raise AssertionError((words, err.getvalue()[-500:]))
+        if code == 2:
+            last = err.getvalue().splitlines()[-1]
+            if not last.startswith("protoreplay: "):
+                raise AssertionError((words, err.getvalue()[-500:]))
+            raise UserError(last)
 
     yield case
 
