@@ -1,4 +1,4 @@
-"""`python -m tests.fuzz [SECONDS] [TARGET]...`: odd input to every reader, as long as is wished; `make fuzz` is an hour.
+"""`python -m tests.fuzz [SECONDS] [TARGET]...`: odd input to every reader as long as is wished; `make fuzz`: an hour.
 
 The cases go on where the suite's end, and are the same each time; a failure says the number of its case.
 """
