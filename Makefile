@@ -4,7 +4,7 @@ BIN := $(VENV)/bin
 DEMO := vpr,vpr-paper,replay,ewc,sgd,nearest-mean,joint
 INSTALLED := $(VENV)/.installed
 
-.PHONY: demo test lint bench docs results results-quick clean
+.PHONY: demo test lint bench fuzz docs results results-quick clean
 
 demo: $(INSTALLED)
 	$(BIN)/protoreplay bench split-digits --methods $(DEMO) --seeds 3 --jobs 2 --out runs/demo
@@ -21,6 +21,9 @@ lint: $(INSTALLED)
 
 bench: $(INSTALLED)
 	for script in benchmarks/*.py; do $(BIN)/python $$script || exit 1; done
+
+fuzz: $(INSTALLED)
+	$(BIN)/python -m tests.fuzz 3600
 
 docs: $(INSTALLED)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
