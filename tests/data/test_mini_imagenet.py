@@ -89,15 +89,21 @@ def bomb():
 
 ONE = "n0300000004.jpg"
 SPOILT = {
-    "image missing": (lambda files: files.pop(f"images/{ONE}"), f"incomplete: its tables name images/{ONE}, which is"),
+    "image missing": (
+        lambda files: files.pop(f"images/{ONE}"),
+        f"incomplete: its tables list images/{ONE}, which does",
+    ),
     "leads out": (
         lambda files: files.update({"val.csv": table("filename,label", "../../../etc/passwd,n05")}),
-        "its tables name images/../../../etc/passwd, which is not there",
+        "its tables list images/../../../etc/passwd, which does not exist",
     ),
-    "table missing": (lambda files: files.pop("val.csv"), "is not mini-imagenet: it has no train.csv, val.csv and"),
-    "no columns": (lambda files: files.update({"val.csv": b"a,b\n1,2"}), "val.csv must have a line of column names"),
-    "empty table": (lambda files: files.update({"val.csv": b""}), "val.csv must have a line of column names"),
-    "short line": (lambda files: files.update({"val.csv": b"filename,label\nx"}), "val.csv must have"),
+    "table missing": (
+        lambda files: files.pop("val.csv"),
+        "is not mini-imagenet: train.csv, val.csv and test.csv are not",
+    ),
+    "no columns": (lambda files: files.update({"val.csv": b"a,b\n1,2"}), "val.csv needs a header line"),
+    "empty table": (lambda files: files.update({"val.csv": b""}), "val.csv needs a header line"),
+    "short line": (lambda files: files.update({"val.csv": b"filename,label\nx"}), "val.csv needs"),
     "binary table": (lambda files: files.update({"val.csv": b"\xff\xfe\0"}), "val.csv is not a table"),
     "twice": (lambda files: files.update({"val.csv": files["test.csv"]}), "twice"),
     "broken image": (lambda files: files.update({f"images/{ONE}": b"?"}), f"images/{ONE}: not a picture"),
@@ -105,7 +111,7 @@ SPOILT = {
     "bomb": (lambda files: files.update({f"images/{ONE}": bomb()}), f"images/{ONE}: refused: it has far more pixels"),
     "no role": (
         lambda files: files.update({"split.csv": table("filename,role", f"{ONE},train")}),
-        "split.csv must give n0900000000.jpg the role train or test, not ''",
+        "split.csv: the role of n0900000000.jpg must be train or test, not ''",
     ),
     "only train": (
         lambda files: files.update({t: b"\n".join(files[t].split(b"\n")[:5]) for t in LABELS}),
@@ -156,7 +162,7 @@ def test_wrong_calls(tmp_path):
     ):
         with pytest.raises(UserError, match=message):
             import_dataset(name, path)
-    with pytest.raises(UserError, match="size=64: mini-imagenet is kept at 32 and 84 pixels"):
+    with pytest.raises(UserError, match="size=64: mini-imagenet is stored at 32 and 84 pixels"):
         mini_imagenet.load(64)
     with pytest.raises(
         UserError, match="not on this machine: get it with `protoreplay data import mini-imagenet PATH`"

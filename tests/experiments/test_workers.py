@@ -4,14 +4,17 @@ import random
 import signal
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from protoreplay import cli
+from protoreplay.core.errors import UserError
 from protoreplay.experiments.grid import execute_grid
 from protoreplay.experiments.run_folder import RunFolder
 from protoreplay.experiments.spec import resolve_grid
+from protoreplay.experiments.workers import in_workers
 from protoreplay.methods.registry import METHODS
 from tests.experiments.grids import Bench, kill_group, results, workers
 
@@ -109,6 +112,15 @@ def test_interrupted_at_random_moments_the_table_is_the_same_and_nothing_is_done
     assert len(ends) == len(set(ends)) >= len(bench.finished()) - len(ways)
     assert results(bench.root) == results(undisturbed)
     assert table(capsys, monkeypatch, bench.root) == table(capsys, monkeypatch, undisturbed)
+
+
+def test_workers_that_cannot_start_are_one_line_that_says_why(tmp_path, monkeypatch):
+    """As in a script without the usual guard, or one that comes from standard input."""
+    main = sys.modules["__main__"]
+    monkeypatch.setattr(main, "__spec__", None)
+    monkeypatch.setattr(main, "__file__", str(tmp_path / "gone.py"))
+    with pytest.raises(UserError, match=r'ended as it started \(exit code 1\).*if __name__ == "__main__":'):
+        execute_grid(SPECS[:2], tmp_path / "runs", engine=partial(in_workers, jobs=1))
 
 
 def test_two_commands_share_a_folder(tmp_path, undisturbed):

@@ -5,6 +5,8 @@ import errno
 import sys
 from collections.abc import Iterable
 
+from protoreplay.core.words import printable
+
 
 class UserError(Exception):
     """A wrong call or bad input. Its message is one line: what is wrong and what would be right."""
@@ -46,5 +48,5 @@ def known_name(what: str, name: str, known: Iterable[str], where: str = "") -> s
 
 
 def print_to_stderr(line: str) -> None:
-    """A line for people, beside what a command prints; of a file's name, bytes that are no text are escaped."""
-    print(line.encode("utf-8", "backslashreplace").decode(), file=sys.stderr, flush=True)
+    """A line for people, beside what a command prints; what a file's name has that is no text is escaped."""
+    print(printable(line), file=sys.stderr, flush=True)

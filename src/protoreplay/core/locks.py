@@ -8,6 +8,9 @@ import filelock
 
 from protoreplay.core.errors import BusyError
 
+LOCK_MODE = 0o600
+"""Of files that are there to be locked: who may open one may hold up everybody else."""
+
 
 @contextlib.contextmanager
 def held_lock(path: Path, say: Callable[[str], None], busy: str, timeout: float = -1) -> Iterator[None]:
@@ -15,7 +18,7 @@ def held_lock(path: Path, say: Callable[[str], None], busy: str, timeout: float 
 
     A `BusyError` after `timeout` seconds, if these are not negative.
     """
-    lock = filelock.FileLock(path)
+    lock = filelock.FileLock(path, mode=LOCK_MODE)
     try:
         held = lock.acquire(timeout=0)
     except filelock.Timeout:

@@ -85,11 +85,11 @@ def download_file(url: str, work: Path, progress: ItemProgress) -> Path:
     try:
         pooch.HTTPDownloader(_PoochBar(path.name, progress), chunk_size=2**16, timeout=TIMEOUT)(url, str(path), None)
     except requests.HTTPError as error:
-        raise UserError(f"the server refuses ({error})") from None
+        raise UserError(f"the server refused the request: {error}") from None
     except requests.Timeout:
         raise UserError("the server does not answer") from None
     except requests.exceptions.ChunkedEncodingError:
-        raise UserError(f"the download of {path.name} was cut off") from None
+        raise UserError(f"the connection broke while downloading {path.name}") from None
     except requests.RequestException:
         raise UserError("no connection") from None
     return path
@@ -148,11 +148,11 @@ def check_digests(content: Mapping[str, bytes | memoryview], digests: Mapping[st
     """A `UserError` unless each of `content` has its published SHA-256."""
     for name, expected in digests.items():
         if sha256_hex(content[name]) != expected:
-            raise UserError(f"{name} is not the published one: its SHA-256 is another")
+            raise UserError(f"{name} is not the published file: its SHA-256 differs")
 
 
 def check_md5(path: Path, expected: str) -> None:
     """A `UserError` unless the file has its published MD5, for old datasets the only digest that there is."""
     with path.open("rb") as file:
         if hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False)).hexdigest() != expected:
-            raise UserError(f"{path.name} is not the published one: its MD5 is another")
+            raise UserError(f"{path.name} is not the published file: its MD5 differs")

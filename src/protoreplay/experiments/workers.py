@@ -20,6 +20,7 @@ from typing import Any
 
 import torch
 
+from protoreplay.core.errors import UserError
 from protoreplay.core.registry import ForeignCode, foreign_code, install
 from protoreplay.experiments.grid_queue import LOOK_AGAIN_SECONDS, GridQueue, RunOutcome, attempt_run, run_path
 from protoreplay.experiments.run_messages import RunMessage, RunProgressSender, tell
@@ -59,6 +60,7 @@ class _Worker:
 
     def __init__(self, queue: GridQueue, code: ForeignCode) -> None:
         self._queue, self._progress = queue, queue.progress.run()
+        self._started = False
         self.number: int | None = None
         self._stopped = False
         self.pipe, theirs = SPAWN.Pipe()
@@ -76,17 +78,24 @@ class _Worker:
                 self.pipe.send(_WorkerOrder(spec.to_plain(), run_path(self._queue.root, spec).absolute()))
 
     def listen(self) -> bool:
-        """Hear what it tells; False once it is dead."""
+        """Hear what it tells; False once it is dead. That it never lived is a `UserError`: no other would."""
         try:
-            message: RunMessage | RunOutcome = self.pipe.recv()
+            message: RunMessage | RunOutcome | _WorkerStarted = self.pipe.recv()
         except (EOFError, OSError):
             self._progress.end()
             self.process.join()
+            if not self._started and self.process.exitcode == 1:  # not killed
+                raise UserError(
+                    f"a worker process ended as it started (exit code {self.process.exitcode}): a script calls bench "
+                    'with more than one job under `if __name__ == "__main__":`, and lies in a file'
+                ) from None
             if self.number is not None:
                 self._settle(RunOutcome("lost", f" (exit code {self.process.exitcode})"))
             return False
         if isinstance(message, RunOutcome):
             self._settle(message)
+        elif isinstance(message, _WorkerStarted):
+            self._started = True
         else:
             tell(self._progress, message)
         return True
@@ -125,6 +134,11 @@ class _WorkerOrder:
     path: Path
 
 
+@dataclass(frozen=True)
+class _WorkerStarted:
+    """What a worker says first."""
+
+
 @contextlib.contextmanager
 def _no_interrupt() -> Iterator[None]:
     """A process started now never hears Ctrl-C, which goes to the whole group: the one that starts it decides."""
@@ -141,12 +155,13 @@ def _serve(pipe: "Connection[Any, Any]", code: ForeignCode, log: str | None) -> 
     torch.set_num_threads(1)
     find_protocol = functools.cache(get_protocol)  # one for all runs, so that photos of a folder are read once
 
-    def send(message: RunMessage | RunOutcome) -> None:
+    def send(message: RunMessage | RunOutcome | _WorkerStarted) -> None:
         try:
             pipe.send(message)
         except OSError:
             os._exit(1)  # nobody is there any more; an exception would be taken for a failure of the run
 
+    send(_WorkerStarted())
     while True:
         try:
             order: _WorkerOrder = pipe.recv()

@@ -192,7 +192,7 @@ def test_a_fault_of_ours_is_said_and_logged(served, monkeypatch, caplog):
     with TestClient(app.create_app(served), "http://127.0.0.1:8000", raise_server_exceptions=False) as client:
         assert client.post("/api/learn", data={"label": "blue"}, files=files("blue", 1)).status_code == 500
         begun = client.post("/api/lessons", data={"label": "blue"}, files=files("blue", 1)).json()
-        assert "fault of the program" in looked_at(client, f"/api/lessons/{begun['id']}")["error"]
+        assert "internal error" in looked_at(client, f"/api/lessons/{begun['id']}")["error"]
     assert "ZeroDivisionError" in caplog.text
 
 

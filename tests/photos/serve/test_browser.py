@@ -125,7 +125,7 @@ def test_a_whole_story(browser, photos, tiny, tmp_path):
         assert classes(page) == ["blue", "green", "purple", "red"]
         assert page.problems == []
         page.close()
-    with running(model) as (_, address):
+    with running(model, "--encoder", tiny) as (_, address):
         page = opened(browser, address)
         assert classes(page) == ["blue", "green", "purple", "red"]
         assert ask(page, photos["one green"]).locator("h2").inner_text() == "green"

@@ -30,7 +30,7 @@ def test_killed_while_it_learns_the_model_is_the_old_or_the_new_one(tiny, tmp_pa
         usual = time.perf_counter() - started
     known = {"first": 40}
     for number in range(1, TRIES + 1):
-        with running(model, "--no-token") as (process, address):
+        with running(model, "--encoder", tiny, "--no-token") as (process, address):
             served = requests.get(f"{address}api/classes", timeout=60).json()["classes"]
             assert {one["label"]: one["photos"] for one in served} == known
             teacher = threading.Thread(target=learn, args=(address, f"class {number}", 40 * number))

@@ -1,6 +1,7 @@
 """The HTTP API and the page's files."""
 
 import contextlib
+import errno
 from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from typing import Annotated
@@ -257,6 +258,8 @@ def _user_error(_: Request, error: Exception) -> JSONResponse:
 def _disk_error(_: Request, error: Exception) -> JSONResponse:
     if disk_is_full(error):
         return JSONResponse({"detail": "the disk of the server is full: nothing was changed; make room there"}, 507)
+    if isinstance(error, OSError) and error.errno in (errno.EIO, errno.EINTR, errno.EACCES, errno.EROFS):
+        return JSONResponse({"detail": f"the server cannot write its file ({error.strerror}): look at its disk"}, 503)
     raise error
 
 

@@ -122,7 +122,7 @@ class Lessons:
             lesson.error, lesson.state = str(error), "failed"
         except BaseException:
             logging.getLogger(__name__).exception("a lesson failed")
-            lesson.error, lesson.state = "this failed by a fault of the program, its log says more", "failed"
+            lesson.error, lesson.state = "an internal error occurred; the program's log has the details", "failed"
             raise
         finally:
             with self._lock:

@@ -12,7 +12,6 @@ from protoreplay.photos.photo_model import PhotoModel
 from protoreplay.photos.serve.turns import TurnQueue
 from protoreplay.photos.teaching import PreparedPhotos, TeachingReport, learn_prepared
 from protoreplay.photos.undo import UndoableModel
-from protoreplay.prototypes.sums import Keys
 
 T = TypeVar("T")
 FileStamp = tuple[int, int, int] | None
@@ -78,20 +77,25 @@ class ServedModel:
     def forget(self, name: str) -> ModelRevision:
         """Remove a class, also from the cache of features; this process holds it in memory, so it can be undone."""
 
-        def step(state: UndoableModel) -> tuple[UndoableModel, Keys]:
-            return state.changed_to(state.model.forget(name)).kept_private(), state.model.find_class(name).seen
+        def step(state: UndoableModel) -> tuple[UndoableModel, None]:
+            # First what may fail: a `UserError` where features stay in the cache has changed nothing.
+            discard_features(state.model.find_class(name).seen)
+            return state.changed_to(state.model.forget(name)).kept_private(), None
 
-        revision, keys = self._advance(step)
-        discard_features(keys)
-        return revision
+        return self._advance(step)[0]
 
     def _advance(self, step: Callable[[UndoableModel], tuple[UndoableModel, T]]) -> tuple[ModelRevision, T]:
         with self._changes.turn(WAIT_SECONDS), model_file.model_lock(self.path, self._say, WAIT_SECONDS):
+            found = _stamp(self.path)
             state, result = step(self._on_disk())
             if state.model is not self.current.model:
-                model_file.write_model(state, self.path)
-                self._written = _stamp(self.path)
-                self.current = ModelRevision(self.current.number + 1, state)
+                try:
+                    model_file.write_model(state, self.path)
+                finally:
+                    # Also where the disk failed after the file was in its place: what is seen is what is there.
+                    if _stamp(self.path) != found:
+                        self._written = _stamp(self.path)
+                        self.current = ModelRevision(self.current.number + 1, state)
             return self.current, result
 
     def _on_disk(self) -> UndoableModel:
