@@ -4,7 +4,7 @@ BIN := $(VENV)/bin
 DEMO := vpr,vpr-paper,replay,ewc,sgd,nearest-mean,joint
 INSTALLED := $(VENV)/.installed
 
-.PHONY: demo test lint bench fuzz docs results results-quick clean
+.PHONY: demo test lint bench fuzz docs results results-quick verify audit clean
 
 demo: $(INSTALLED)
 	$(BIN)/protoreplay bench split-digits --methods $(DEMO) --seeds 3 --jobs 2 --out runs/demo
@@ -34,6 +34,12 @@ results: $(INSTALLED)
 
 results-quick: $(INSTALLED)
 	PATH="$(abspath $(BIN)):$$PATH" tools/results.sh quick
+
+verify: $(INSTALLED)
+	$(BIN)/python tools/constraint_hashes.py verify
+
+audit: $(INSTALLED)
+	$(BIN)/python tools/audit.py
 
 $(INSTALLED): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
