@@ -22,6 +22,14 @@ def test_what_is_measured_of_a_run(runs):
     assert good.chance() == [100, 50]
 
 
+def test_bands_of_figures_are_the_intervals_of_tables(runs):
+    good = collect(runs)[0][0]
+    last = good.summaries["final"]
+    assert (good.accuracy.low[-1], good.accuracy.high[-1]) == pytest.approx((last.low, last.high))
+    # 80, 90 and 100 after the first task: Student's quantile with two degrees of freedom is 4.302653.
+    assert good.first_task.low[0] == pytest.approx(90 - 4.302653 * 10 / 3**0.5, abs=1e-4)
+
+
 def test_rows_of_tasks_not_yet_trained_do_not_make_a_run_unfinished(tmp_path):
     fake_run(tmp_path / "a", "only", 0, [70, 60])
     rows = (tmp_path / "a/counts.csv").read_text()

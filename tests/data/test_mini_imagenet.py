@@ -140,7 +140,7 @@ def test_a_hostile_archive_writes_nothing_anywhere(tmp_path):
     with tarfile.open(path, "a") as archive:
         archive.addfile(tarfile.TarInfo("../evil"))
     before = sorted(tmp_path.rglob("*"))
-    with pytest.raises(UserError, match=r"refused: its member \.\./evil leads out of it"):
+    with pytest.raises(UserError, match=r"refused: its member '\.\./evil' leads out of it"):
         import_dataset("mini-imagenet", path)
     assert sorted(tmp_path.rglob("*")) == before
 
@@ -168,3 +168,16 @@ def test_wrong_calls(tmp_path):
         UserError, match="not on this machine: get it with `protoreplay data import mini-imagenet PATH`"
     ):
         mini_imagenet.load()
+
+
+def test_tables_may_be_as_large_as_those_of_a_dataset(tmp_path, monkeypatch):
+    table = b"filename,label\n" + b"a.jpg,x\n" * 5000
+    path = fakes.zipped(tmp_path / "many.zip", {f"{number}/train.csv": table for number in range(60)})
+    monkeypatch.setattr(mini_imagenet, "_MOST_TABLE_BYTES", 2**20)
+    with pytest.raises(UserError, match="its tables have more than 1 MiB"):
+        import_dataset("mini-imagenet", path)
+    monkeypatch.setattr(mini_imagenet, "_MOST_ROWS", 4999)
+    for name, content in (("rows", table), ("columns", b"," * 200 + b"\n,a\n")):
+        files = {f"top/{part}.csv": content for part in ("train", "val", "test")}
+        with pytest.raises(UserError, match=f"more than .* {name}"):
+            import_dataset("mini-imagenet", fakes.zipped(tmp_path / f"{name}.zip", files))

@@ -24,7 +24,7 @@ from protoreplay.cli.research_commands import research_app
 from protoreplay.cli.result_commands import results_app
 from protoreplay.cli.serve_commands import serve_app
 from protoreplay.cli.watch_command import watch_app
-from protoreplay.core.errors import UserError
+from protoreplay.core.errors import UserError, print_to_stderr
 from protoreplay.core.extras import research_remedy
 
 DOORS = {
@@ -98,7 +98,7 @@ def _one_line_errors() -> Iterator[None]:
         message = f"{error.filename or 'files'}: {error.strerror or error}"
     else:
         return
-    print(f"protoreplay: {' '.join(message.split())}", file=sys.stderr)
+    print_to_stderr(f"protoreplay: {' '.join(message.split())}")
     sys.exit(2)
 
 

@@ -86,6 +86,8 @@ GpusPerRun = Annotated[float, typer.Option(min=0, help="GPUs that Ray reserves f
 RunsFolders = Annotated[list[Path], typer.Argument(metavar="DIR...", help="Folders of runs or of recorded results.")]
 RunsFolder = Annotated[Path, typer.Argument(metavar="DIR", help="Folder of runs.")]
 
+LARGEST_SETTING = 10_000_000
+"""No number of steps, images or dimensions is larger; a slip of the finger would take all memory, or years."""
 MOST_SEEDS = 100_000
 """Upper limit for one grid."""
 
@@ -97,6 +99,8 @@ def parse_pairs(overrides: list[str] | None, option: str = "--set", form: str = 
         key, separator, value = item.partition("=")
         if not separator or not key:
             raise UserError(f"{option} {item}: write {form}")
+        if value.isascii() and value.isdecimal() and (len(value) > 20 or int(value) > LARGEST_SETTING):
+            raise UserError(f"{option} {key}={value[:20]}: at most {LARGEST_SETTING:,}")
         parsed[key] = value
     return parsed
 
@@ -105,6 +109,8 @@ def parse_varied(vary: list[str] | None) -> dict[str, list[str]]:
     """`["tau=1,2", ...]` as a mapping to lists."""
     varied = {key: text.split(",") for key, text in parse_pairs(vary, "--vary", "KEY=A,B").items()}
     for key, values in varied.items():
+        for value in values:
+            parse_pairs([f"{key}={value}"], "--vary")
         if not all(values):
             raise UserError(f"--vary {key}={','.join(values)}: write KEY=A,B")
     return varied
@@ -119,9 +125,11 @@ def parse_seeds(text: str, evaluation: Any) -> list[int]:
     """
     from protoreplay.experiments.spec import first_seeds
 
-    wrong = UserError(f"--seeds {text}: write how many (5), a range (100-104) or a list (7,9,20-22)")
+    wrong = UserError(f"--seeds {text[:40]}: write how many (5), a range (100-104) or a list (7,9,20-22)")
     ends = [part.split("-") for part in text.split(",")]
-    if not all(len(end) <= 2 and all(word.isascii() and word.isdigit() for word in end) for end in ends):
+    if not all(
+        len(end) <= 2 and all(word.isascii() and word.isdigit() and len(word) <= 20 for word in end) for end in ends
+    ):
         raise wrong
     ranges = [(int(end[0]), int(end[-1])) for end in ends]
     alone = len(ranges) == 1 and len(ends[0]) == 1

@@ -275,7 +275,9 @@ def open_classifier(path: Path, encoder: str | None, cache: bool, must_exist: bo
     # Pillow warns of what it can live with; what it cannot live with is an error.
     warnings.filterwarnings("ignore", module=r"PIL\.")
     if must_exist or path.exists():
-        return Classifier.load(path, encoder, cache)
+        classifier = Classifier.load(path, encoder, cache)
+        _ = classifier.encoder  # a `UserError` now, before any work, where it is none of ours and was not named
+        return classifier
     return Classifier(encoder or DEFAULT_ENCODER, cache=cache)
 
 
@@ -283,9 +285,10 @@ def open_classifier(path: Path, encoder: str | None, cache: bool, must_exist: bo
 def changed_model(path: Path) -> "Iterator[Classifier]":
     """The classifier of a file, held against other processes, and saved in the end."""
     from protoreplay.photos import model_file
+    from protoreplay.photos.classifier import Classifier
 
     with model_file.model_lock(path, print_to_stderr):
-        classifier = open_classifier(path, None, cache=True, must_exist=True)
+        classifier = Classifier.load(path)  # whose encoder may be anything: it is not opened
         yield classifier
         classifier.save(path)
 

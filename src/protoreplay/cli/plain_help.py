@@ -11,7 +11,7 @@ _VALUES = {int: "N", float: "NUMBER", Path: "PATH", bool: ""}
 """What stands for a value of each type; TEXT for any other."""
 
 
-def _in_words(parameters: Iterable[Any]) -> list[Any]:
+def _with_value_words(parameters: Iterable[Any]) -> list[Any]:
     """The parameters, each with a word for its value where it has none."""
     found = list(parameters)
     for one in found:
@@ -34,7 +34,7 @@ class PlainCommand(TyperCommand):
 
     def get_params(self, ctx: Any) -> list[Any]:
         """The arguments and options."""
-        return _in_words(super().get_params(ctx))
+        return _with_value_words(super().get_params(ctx))
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         """The parts of the line that shows how it is used."""
@@ -46,4 +46,4 @@ class PlainGroup(TyperGroup):
 
     def get_params(self, ctx: Any) -> list[Any]:
         """The options."""
-        return _in_words(super().get_params(ctx))
+        return _with_value_words(super().get_params(ctx))

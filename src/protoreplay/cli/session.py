@@ -18,6 +18,7 @@ def bench(
     seeds: int | str | Sequence[int] = 3,
     *,
     vary: Mapping[str, Sequence[Any]] | None = None,
+    frozen_encoder: str = "",
     evaluation: str = "test",
     device: str = "cpu",
     jobs: int = 1,
@@ -37,6 +38,8 @@ def bench(
         methods: names, as a list or separated by commas, or `all`.
         seeds: the number of seeds, or the seeds: `5`, `"100-104"`, `[1, 7]`.
         vary: settings with several values each: every combination is run.
+        frozen_encoder: the encoder whose features all methods use, as `--encoder`; without one, methods see images. The
+            setting `encoder` is another thing: the network that a method trains.
         evaluation: `test`, or `validation` images held out of the training set.
         device: `cpu`, `cuda`, `mps` or `auto`.
         jobs: worker processes; in a script, more than one needs the usual `if __name__ == "__main__":`.
@@ -50,9 +53,11 @@ def bench(
         RunsFailedError: if runs failed; all others are finished, and `Results.read` gives them.
     """
     chosen = pick_evaluation(evaluation)
-    names = method_names(methods if isinstance(methods, str) else ",".join(methods))
+    names = method_names(methods if isinstance(methods, str) else ",".join(methods), bool(frozen_encoder))
     numbers = parse_seeds(str(seeds), chosen) if isinstance(seeds, int | str) else list(seeds)
-    specs = resolve_grid(protocol, names, numbers, settings, chosen, vary, device, other_source=other_source)
+    specs = resolve_grid(
+        protocol, names, numbers, settings, chosen, vary, device, encoder=frozen_encoder, other_source=other_source
+    )
     root = Path(out) if out else default_runs_folder(protocol)
     with for_this_terminal() if progress else GridProgress() as board:
         execute_grid(specs, root, board, pick_engine(engine, jobs, device))

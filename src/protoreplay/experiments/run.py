@@ -14,8 +14,10 @@ import threadpoolctl
 import torch
 from torch import Tensor
 
-from protoreplay.core.errors import UserError
+from protoreplay.core.errors import UserError, in_one_line
 from protoreplay.experiments.answer_tally import AnswerTally
+from protoreplay.experiments.checkpoint import Checkpoint, DamagedCheckpointError, check_state
+from protoreplay.experiments.run_config import RunConfig
 from protoreplay.experiments.run_folder import RunFolder
 from protoreplay.experiments.run_progress import RunProgress
 from protoreplay.experiments.snapshots import SnapshotWriter
@@ -113,38 +115,65 @@ def execute(spec: RunSpec, path: Path, progress: RunProgress | None = None, log:
         if folder.finished():  # by another process, between our look at it and our lock
             folder.clean()
             return folder.counts()
-        if not (folder.exists() and folder.config().computed_alike(config) and folder.shots() == shots):
+        if not _begun_alike(folder, config, shots):
             folder.start(config, shots)
-        method = spec.build(stream)
-        done, counts, state, answers = folder.resume()
-        if (snapshots and not snapshots.whole(done)) or (done and not answers):
+        method, saved = _taken_up(spec, stream, folder, progress)
+        if saved is None or (snapshots and not snapshots.whole(saved.position)):
             folder.start(config, shots)
-            done, counts, state, answers = folder.resume()
-        if done:
-            method.restore(state)
+            method, saved = spec.build(stream), folder.resume()
+        done, counts, answers = saved.position, saved.counts, saved.answers
         tally = AnswerTally(answers)
         tests = EmbeddedTestSets(stream)
         progress.begin(spec.name, len(stream), done)
         if isinstance(stream, EmbeddedStream):
             stream.prepare(progress.features)
-        events, saved = list[dict[str, Any]](), time.monotonic()
+        events, written = list[dict[str, Any]](), time.monotonic()
         for position in range(done + 1, len(stream) + 1):
             added, event = _one_task(method, stream, tests, position, progress, counts, snapshots, tally)
             counts, events = counts + added, [*events, event]
             last = position == len(stream)
-            if not last and not snapshots and time.monotonic() - saved < CHECKPOINT_SECONDS:
+            if not last and not snapshots and time.monotonic() - written < CHECKPOINT_SECONDS:
                 continue
             folder.append_events(events)
             if not last:
-                folder.save_checkpoint(position, counts, method.state(), tally.to_text())
+                folder.save_checkpoint(Checkpoint(position, counts, method.state(), tally.to_text()))
             else:
                 folder.write_answers(
                     {"confusion": tally.confusion, "calibration": tally.calibration, "top5": tally.top}
                 )
             folder.write_counts(counts)
-            events, saved = [], time.monotonic()
+            events, written = [], time.monotonic()
         folder.clean()
     return counts
+
+
+def _begun_alike(folder: RunFolder, config: RunConfig, shots: list[dict[str, Any]]) -> bool:
+    """Whether the folder holds this run, by the same versions and of the same draw."""
+    try:
+        return folder.exists() and folder.config().computed_alike(config) and bool(folder.shots() == shots)
+    except UserError:
+        return False  # a draw that cannot be read is not the same
+
+
+def _taken_up(
+    spec: RunSpec, stream: Stream, folder: RunFolder, progress: RunProgress
+) -> tuple[Method[Any], Checkpoint | None]:
+    """The method as it was after the last task written down, and where that was; None where that is damaged."""
+    method = spec.build(stream)
+    try:
+        saved = folder.resume()
+        if saved.position:
+            AnswerTally(saved.answers)
+            check_state(method, saved.state, str(folder.checkpoint))
+            method.restore(saved.state)
+            if not saved.answers or saved.position >= len(stream):
+                raise ValueError("it is not of this run")
+        return method, saved
+    except DamagedCheckpointError as error:
+        progress.warn(f"{error}: the run starts over")
+    except (RuntimeError, ValueError, TypeError, KeyError, IndexError) as error:
+        progress.warn(f"{folder.checkpoint} is damaged ({in_one_line(error)}): the run starts over")
+    return method, None
 
 
 def _again(spec: RunSpec, folder: RunFolder, progress: RunProgress) -> list[Count]:

@@ -43,7 +43,7 @@ def summarise_classes(model: PhotoModel, most: int = 2) -> list[ClassSummary]:
         return []
     names = model.head.names
     spreads = _spreads(model)
-    overlap, _ = advice.expected_confusions(model)
+    overlap = advice.expected_confusions(model)
     times: dict[str, list[float]] = {name: [] for name in names}
     for event in model.history:
         for name in event["classes"]:

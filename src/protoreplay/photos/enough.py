@@ -12,7 +12,6 @@ import numpy as np
 
 from protoreplay.photos.photo_class import PhotoClass
 from protoreplay.photos.photo_model import PhotoModel
-from protoreplay.prototypes.covariance import RidgeInverse
 
 GOOD = 0.9
 """Share of right answers from which a class is taught well enough."""
@@ -95,13 +94,10 @@ def _half(own: PhotoClass) -> PhotoClass:
 
 def left_out_answers(model: PhotoModel) -> dict[str, Counter[str]]:
     """Of each class that has photos which can be left out: the likeliest classes of these, and how often each is."""
-    head, names = model.head, model.head.names
-    bend = head.matrix[len(names) :].astype(np.float64)
-    inverse = RidgeInverse(head.flat.astype(np.float64), head.sign, bend)
-    left_out = model.taught.plan().carried_out(inverse, noise=head.calibration.noise)
+    names, left_out = model.head.names, model.left_out
     found: dict[str, Counter[str]] = {}
     if left_out is not None:
-        best = left_out.scores(head.calibration.shrink).argmax(1)
+        best = left_out.scores(model.head.calibration.shrink).argmax(1)
         for owner, answer in zip(left_out.owners.tolist(), best.tolist(), strict=True):
             found.setdefault(names[owner], Counter())[names[answer]] += 1
     return found

@@ -58,7 +58,9 @@ def opened(browser, address, **given):
     page.on("pageerror", lambda error: page.problems.append(str(error)))
     page.on(
         "request",
-        lambda request: request.url.startswith((address, "blob:", "data:")) or page.problems.append(request.url),
+        lambda request: (
+            request.url.startswith((address.partition("?")[0], "blob:", "data:")) or page.problems.append(request.url)
+        ),
     )
     page.goto(address)
     return page
@@ -123,7 +125,7 @@ def test_a_whole_story(browser, photos, tiny, tmp_path):
         assert classes(page) == ["blue", "green", "purple", "red"]
         assert page.problems == []
         page.close()
-    with running(model) as (_, address):
+    with running(model, "--encoder", tiny) as (_, address):
         page = opened(browser, address)
         assert classes(page) == ["blue", "green", "purple", "red"]
         assert ask(page, photos["one green"]).locator("h2").inner_text() == "green"

@@ -1,7 +1,7 @@
 """The HTTP API and the page's files."""
 
 import contextlib
-import threading
+import errno
 from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from typing import Annotated
@@ -10,14 +10,15 @@ from urllib.parse import quote
 import jinja2
 from fastapi import APIRouter, FastAPI, File, Form, Query, Request, UploadFile
 from fastapi import Path as PathPart
+from fastapi.exception_handlers import http_exception_handler
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, JSONResponse, Response
 from fastapi.staticfiles import StaticFiles
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 
 from protoreplay._version import __version__
-from protoreplay.core.errors import UserError
+from protoreplay.core.errors import BusyError, UserError, disk_is_full
 from protoreplay.photos import model_file
 from protoreplay.photos.answers import stream_answers
 from protoreplay.photos.embedding import EmbeddedPhoto, available_cores, embed_photos
@@ -25,29 +26,39 @@ from protoreplay.photos.serve import uploads, views
 from protoreplay.photos.serve.guard import RequestGuard
 from protoreplay.photos.serve.lessons import Lesson, Lessons, TooManyLessonsError
 from protoreplay.photos.serve.served_model import ServedModel
+from protoreplay.photos.serve.turns import TurnQueue
 from protoreplay.photos.undo import UndoableModel
 
 PAGE = Path(__file__).parent / "page"
 Photos = Annotated[list[UploadFile], File(description="files of photos")]
 LessonId = Annotated[str, PathPart(max_length=64)]
+MOST_CHARACTERS = 1000
+"""Of a class name that comes in; what a model takes is far shorter."""
+MOST_QUESTIONS = 16
+"""Requests that are answered at a time, or wait for a core."""
+WAIT_SECONDS = 60.0
+"""For a core."""
+
+
+ClassName = Annotated[str, Field(max_length=MOST_CHARACTERS)]
 
 
 class ClassBody(BaseModel):
     """The class that is meant."""
 
-    label: str
+    label: ClassName
 
 
 class RenameBody(ClassBody):
     """A class and its new name."""
 
-    new: str
+    new: ClassName
 
 
 class UniteBody(ClassBody):
     """A class and the one that takes it in."""
 
-    into: str
+    into: ClassName
 
 
 class ErrorView(BaseModel):
@@ -56,7 +67,7 @@ class ErrorView(BaseModel):
     detail: str
 
 
-ERRORS = {code: {"model": ErrorView} for code in (400, 404, 413, 422, 429)}
+ERRORS = {code: {"model": ErrorView} for code in (400, 404, 413, 422, 429, 503, 507)}
 
 
 def create_app(served: ServedModel, host: str = "127.0.0.1", token: str | None = None) -> FastAPI:
@@ -84,6 +95,8 @@ def create_app(served: ServedModel, host: str = "127.0.0.1", token: str | None =
     )
     app.add_middleware(RequestGuard, host=host, token=token, most_bytes=uploads.MOST_REQUEST)
     app.add_exception_handler(UserError, _user_error)
+    app.add_exception_handler(OSError, _disk_error)
+    app.add_exception_handler(HTTPException, _http_error)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.include_router(_reading_routes(served))
     app.include_router(_teaching_routes(lessons))
@@ -102,10 +115,10 @@ def _reading_routes(served: ServedModel) -> APIRouter:
     api = APIRouter(prefix="/api", tags=["ask and look"], responses=ERRORS)  # type: ignore[arg-type]
     # More at once would only make each other slower.
     cores = available_cores()
-    slots = threading.BoundedSemaphore(cores)
+    questions = TurnQueue(cores, MOST_QUESTIONS, "requests")
 
     def look(photos: Sequence[bytes]) -> list[EmbeddedPhoto]:
-        with slots:
+        with questions.turn(WAIT_SECONDS):
             return list(embed_photos(served.encoder, photos, threads=min(cores, max(1, len(photos)))))
 
     @api.post("/predict")
@@ -161,7 +174,7 @@ def _reading_routes(served: ServedModel) -> APIRouter:
 
 def _teaching_routes(lessons: Lessons) -> APIRouter:
     api = APIRouter(prefix="/api", tags=["teach"], responses=ERRORS)  # type: ignore[arg-type]
-    Label = Annotated[str, Form(description="the class that the photos show")]  # noqa: N806
+    Label = Annotated[str, Form(description="the class that the photos show", max_length=MOST_CHARACTERS)]  # noqa: N806
 
     def found(id: str) -> Lesson:
         lesson = lessons.get(id)
@@ -231,16 +244,29 @@ def _changing_routes(served: ServedModel) -> APIRouter:
     return api
 
 
+_STATUS: dict[type[UserError], int] = {uploads.UploadTooLargeError: 413, TooManyLessonsError: 429, BusyError: 503}
+
+
 def _user_error(_: Request, error: Exception) -> JSONResponse:
-    status = (
-        413
-        if isinstance(error, uploads.UploadTooLargeError)
-        else 429
-        if isinstance(error, TooManyLessonsError)
-        else 422
-    )
+    usual = 507 if disk_is_full(error) else 422
+    status = next((code for kind, code in _STATUS.items() if isinstance(error, kind)), usual)
     # A name from outside may be halves of characters, which cannot be sent.
-    return JSONResponse({"detail": str(error).encode("utf-8", "backslashreplace").decode()}, status)
+    detail = str(error).encode("utf-8", "backslashreplace").decode()
+    return JSONResponse({"detail": detail}, status, {"Retry-After": "5"} if status == 503 else None)
+
+
+def _disk_error(_: Request, error: Exception) -> JSONResponse:
+    if disk_is_full(error):
+        return JSONResponse({"detail": "the disk of the server is full: nothing was changed; make room there"}, 507)
+    if isinstance(error, OSError) and error.errno in (errno.EIO, errno.EINTR, errno.EACCES, errno.EROFS):
+        return JSONResponse({"detail": f"the server cannot write its file ({error.strerror}): look at its disk"}, 503)
+    raise error
+
+
+async def _http_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    # The files of a form are put on the disk while it is read; where they do not fit, FastAPI calls it a wrong form.
+    return _disk_error(request, error) if disk_is_full(error) else await http_exception_handler(request, error)
 
 
 def _invalid(_: Request, error: Exception) -> JSONResponse:

@@ -100,6 +100,8 @@ class Lessons:
 
     def close(self) -> None:
         """Look at no more photos; what is being looked at ends."""
+        with self._lock:
+            self._all.clear()
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def _look(self, lesson: Lesson, photos: Sequence[bytes]) -> None:

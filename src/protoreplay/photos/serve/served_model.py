@@ -1,6 +1,5 @@
 """The one owner of a model that is served: readers take a revision, changes come one after the other."""
 
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,12 +9,16 @@ from protoreplay.encoders.pretrained import FrozenEncoder
 from protoreplay.photos import model_file
 from protoreplay.photos.feature_cache import discard_features
 from protoreplay.photos.photo_model import PhotoModel
+from protoreplay.photos.serve.turns import TurnQueue
 from protoreplay.photos.teaching import PreparedPhotos, TeachingReport, learn_prepared
 from protoreplay.photos.undo import UndoableModel
-from protoreplay.prototypes.sums import Keys
 
 T = TypeVar("T")
 FileStamp = tuple[int, int, int] | None
+MOST_CHANGES = 8
+"""At a time, one of them at work: the others wait."""
+WAIT_SECONDS = 5.0
+"""For the change before, and for other processes that change the file."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +58,7 @@ class ServedModel:
         self.path, self.encoder = path, encoder
         self.current = ModelRevision(0, model if isinstance(model, UndoableModel) else UndoableModel(model))
         self._say = say
-        self._writer = threading.Lock()
+        self._changes = TurnQueue(1, MOST_CHANGES, "changes")
         self._written = _stamp(path)
 
     def change(self, step: Callable[[UndoableModel], UndoableModel]) -> ModelRevision:
@@ -74,20 +77,25 @@ class ServedModel:
     def forget(self, name: str) -> ModelRevision:
         """Remove a class, also from the cache of features; this process holds it in memory, so it can be undone."""
 
-        def step(state: UndoableModel) -> tuple[UndoableModel, Keys]:
-            return state.changed_to(state.model.forget(name)).kept_private(), state.model.find_class(name).seen
+        def step(state: UndoableModel) -> tuple[UndoableModel, None]:
+            # First what may fail: a `UserError` where features stay in the cache has changed nothing.
+            discard_features(state.model.find_class(name).seen)
+            return state.changed_to(state.model.forget(name)).kept_private(), None
 
-        revision, keys = self._advance(step)
-        discard_features(keys)
-        return revision
+        return self._advance(step)[0]
 
     def _advance(self, step: Callable[[UndoableModel], tuple[UndoableModel, T]]) -> tuple[ModelRevision, T]:
-        with self._writer, model_file.model_lock(self.path, self._say):
+        with self._changes.turn(WAIT_SECONDS), model_file.model_lock(self.path, self._say, WAIT_SECONDS):
+            found = _stamp(self.path)
             state, result = step(self._on_disk())
             if state.model is not self.current.model:
-                model_file.write_model(state, self.path)
-                self._written = _stamp(self.path)
-                self.current = ModelRevision(self.current.number + 1, state)
+                try:
+                    model_file.write_model(state, self.path)
+                finally:
+                    # Also where the disk failed after the file was in its place: what is seen is what is there.
+                    if _stamp(self.path) != found:
+                        self._written = _stamp(self.path)
+                        self.current = ModelRevision(self.current.number + 1, state)
             return self.current, result
 
     def _on_disk(self) -> UndoableModel:
