@@ -7,6 +7,7 @@ from fastapi import UploadFile
 from PIL import Image
 
 from protoreplay.core.errors import UserError
+from protoreplay.photos.embedding import EmbeddedPhoto
 
 MOST_PHOTOS = 200
 MOST_BYTES = 20 * 2**20
@@ -18,22 +19,35 @@ class UploadTooLargeError(UserError):
     """More photos, bytes or pixels than the server accepts."""
 
 
-def read_uploads(photos: Sequence[UploadFile]) -> list[bytes]:
-    """The files' bytes; a `UploadTooLargeError` that names the photo and the cap."""
+ReadPhoto = bytes | EmbeddedPhoto
+"""A photo's content, or, of one that was refused, why."""
+
+
+def read_uploads(photos: Sequence[UploadFile]) -> list[ReadPhoto]:
+    """The files' bytes; one that is refused spoils only itself.
+
+    A `UploadTooLargeError` if there are too many, or if all of them are too large.
+    """
     if len(photos) > MOST_PHOTOS:
         raise UploadTooLargeError(f"{len(photos)} photos: {MOST_PHOTOS} at once at most")
-    contents = []
+    found: list[ReadPhoto] = []
     for number, photo in enumerate(photos, 1):
         content = photo.file.read(MOST_BYTES + 1)
-        if len(content) > MOST_BYTES:
-            raise UploadTooLargeError(f"photo {number}: more than {MOST_BYTES // 2**20} MB")
-        pixels = _pixels(content)
-        if pixels > MOST_PIXELS:
-            raise UploadTooLargeError(
-                f"photo {number}: {pixels / 1e6:.0f} million pixels, {MOST_PIXELS // 10**6} at most"
-            )
-        contents.append(content)
-    return contents
+        problem = _problem(content)
+        found.append(EmbeddedPhoto(f"photo {number}", error=problem) if problem else content)
+    refused = [photo for photo in found if isinstance(photo, EmbeddedPhoto)]
+    if refused and len(refused) == len(found):
+        raise UploadTooLargeError("; ".join(f"{photo.name}: {photo.error}" for photo in refused))
+    return found
+
+
+def _problem(content: bytes) -> str:
+    if len(content) > MOST_BYTES:
+        return f"more than {MOST_BYTES // 2**20} MB"
+    pixels = _pixels(content)
+    if pixels > MOST_PIXELS:
+        return f"{pixels / 1e6:.0f} million pixels, {MOST_PIXELS // 10**6} at most"
+    return ""
 
 
 def _pixels(content: bytes) -> int:
