@@ -42,7 +42,7 @@ def serve_model(
     try:
         import uvicorn
 
-        from protoreplay.photos.serve import app, listening
+        from protoreplay.photos.serve import addresses, app, guard, listening
     except ModuleNotFoundError as error:
         raise UserError(f"`serve` needs {error.name}: pip install 'protoreplay[serve]'") from None
     from protoreplay.photos import model_file
@@ -57,7 +57,9 @@ def serve_model(
             classifier.save(path)
     token = listening.checked_token(host, token)
     with listening.listening_socket(host, port) as socket:
-        print(f"{path}: {listening.page_address(host, socket, token)}  (Ctrl-C stops)", flush=True)
+        print(f"{path}: {listening.page_address(addresses.own_host(host), socket, token)}  (Ctrl-C stops)", flush=True)
+        if not guard.is_loopback(host):
+            print("\n".join(addresses.for_others(host, socket, token)), flush=True)
         application = app.create_app(ServedModel(path, classifier.encoder, classifier.state), host, token)
         config = uvicorn.Config(application, log_level="warning", server_header=False, proxy_headers=False)
         uvicorn.Server(config).run(sockets=[socket])

@@ -24,21 +24,28 @@ def sample_jpeg(kind: str, number: int) -> bytes:
 
 
 def draw_sample(kind: str, chance: random.Random) -> Image.Image:
-    """A fruit or a cup on a table."""
-    wall, table = chance.randint(170, 235), chance.randint(90, 150)
-    tint = chance.randint(-18, 18)
-    image = Image.new("RGB", (_SIDE, _SIDE), (wall + tint // 2, wall - 8, wall - 25 - tint))
+    """One or two fruits, or a cup, on a table in a room."""
+    wall = tuple(chance.randint(90, 240) for _ in range(3))
+    table = tuple(chance.randint(60, 200) for _ in range(3))
+    image = Image.new("RGB", (_SIDE, _SIDE), wall)
     draw = ImageDraw.Draw(image)
-    draw.rectangle((0, _SIDE * chance.uniform(0.55, 0.7), _SIDE, _SIDE), fill=(table + 40, table, table - 40))
-    x, y, r = chance.uniform(130, 190), chance.uniform(165, 200), chance.uniform(62, 88)
-    shade = chance.randint(-25, 25)
-    draw.ellipse(_oval(x + 8, y + r * 0.95, r, r * 0.2), fill=(table - 20, table - 40, table - 60))
-    _DRAWN[kind](draw, x, y, r, shade)
-    if kind != STRANGE:
-        draw.ellipse(_oval(x - r * 0.35, y - r * 0.35, r * 0.16, r * 0.12), fill=(255, 250, 235))
-    return image.rotate(chance.uniform(-6, 6), Image.Resampling.BICUBIC, fillcolor=(wall, wall - 8, wall - 25)).filter(
-        ImageFilter.GaussianBlur(chance.uniform(0.8, 2.0))
-    )
+    edge = _SIDE * chance.uniform(0.35, 0.7)
+    draw.rectangle((0, edge, _SIDE, _SIDE), fill=table)
+    for _ in range(chance.randint(0, 3)):  # what else is in the room
+        left, width = chance.uniform(-20, _SIDE), chance.uniform(20, 110)
+        colour = tuple(chance.randint(60, 240) for _ in range(3))
+        draw.rectangle((left, edge - chance.uniform(30, 160), left + width, edge), fill=colour)
+    shade = chance.randint(-35, 35)
+    places = [(chance.uniform(110, 210), chance.uniform(150, 215), chance.uniform(48, 95))]
+    if chance.random() < 0.35:
+        places.insert(0, (chance.choice((60, 260)), chance.uniform(140, 200), chance.uniform(35, 55)))
+    for x, y, r in places:
+        draw.ellipse(_oval(x + 8, y + r * 0.95, r, r * 0.2), fill=tuple(part * 2 // 3 for part in table))
+        _DRAWN[kind](draw, x, y, r, shade)
+        if kind != STRANGE:
+            draw.ellipse(_oval(x - r * 0.35, y - r * 0.35, r * 0.16, r * 0.12), fill=(255, 250, 235))
+    turned = image.rotate(chance.uniform(-14, 14), Image.Resampling.BICUBIC, fillcolor=wall)
+    return turned.crop((24, 24, _SIDE - 24, _SIDE - 24)).filter(ImageFilter.GaussianBlur(chance.uniform(0.6, 1.6)))
 
 
 def _apple(draw: ImageDraw.ImageDraw, x: float, y: float, r: float, shade: int) -> None:

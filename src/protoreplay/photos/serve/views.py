@@ -116,6 +116,7 @@ class LessonView(BaseModel):
     learned: int = Field(description="new photos")
     known: int = Field(description="photos that had been learned before")
     warnings: list[str] = Field(description="classes that will be confused, photos that look misplaced")
+    hints: list[str] = Field(description="of the warnings, those of photos that are almost the same")
     errors: list[str] = Field(description="photos that could not be read")
     unread: list[UnreadView] = Field(description="the same, photo by photo")
     error: str = Field(description="why it failed")
@@ -220,6 +221,7 @@ def lesson_view(lesson: Lesson) -> LessonView:
         learned=sum(report.learned.values()),
         known=sum(report.known.values()),
         warnings=[str(warning) for warning in report.warnings],
+        hints=[str(warning) for warning in report.warnings if isinstance(warning, advice.NearDuplicates)],
         errors=[f"photo {number}: {error}" for number, error in lesson.unread],
         unread=[UnreadView(photo=number, error=error) for number, error in lesson.unread],
         error=lesson.error,
