@@ -22,7 +22,7 @@ from tests.photos.serve.page_stories import (
     toast,
     view,
 )
-from tests.photos.serve.served import running
+from tests.photos.serve.served import running, serving
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +53,7 @@ def copied(model, tmp_path):
 
 
 def test_the_first_minute_with_a_folder_drop(browser, photos, tiny, tmp_path):
-    with running(tmp_path / "m", "--encoder", tiny) as (_, address):
+    with serving(tmp_path / "m", tiny) as address:
         page = opened(browser, address)
         assert page.locator(".steps li").count() == 3
         drop_paths(page, page.locator(".hero-drop"), [photos / "taught"])
@@ -83,7 +83,7 @@ def test_the_first_minute_with_a_folder_drop(browser, photos, tiny, tmp_path):
 
 
 def test_a_single_folder_and_samples(browser, photos, tiny, tmp_path):
-    with running(tmp_path / "m", "--encoder", tiny) as (_, address):
+    with serving(tmp_path / "m", tiny) as address:
         page = opened(browser, address)
         page.get_by_role("button", name="Try it with sample photos").click()
         page.get_by_role("button", name="Teach 24 photos in 3 classes").wait_for()
@@ -106,7 +106,7 @@ def test_a_single_folder_and_samples(browser, photos, tiny, tmp_path):
 
 
 def test_two_classes_are_recorded_and_asked_live(browser, tiny, tmp_path):
-    with running(tmp_path / "m", "--encoder", tiny) as (_, address):
+    with serving(tmp_path / "m", tiny) as address:
         page = opened(browser, address)
         page.locator(".hero").get_by_role("button", name="Record with the camera").click()
         dialog = page.locator("dialog")
@@ -135,7 +135,7 @@ def test_a_hundred_photos_are_asked_corrected_undone_and_redone(browser, copied,
     many = tmp_path / "many"
     fakes.photos(many, 25, 100, ("red", "green", "blue", "yellow"))
     paths = [path.rename(many / f"{path.parent.name} {path.name}") for path in sorted(many.rglob("*.png"))]
-    with running(copied) as (_, address):
+    with serving(copied) as address:
         page = opened(browser, address)
         ask(page, paths)
         before = said(page)
@@ -190,7 +190,7 @@ def test_one_file_of_36_mb_among_eight(browser, photos, copied, tmp_path):
         shutil.copy(path, some)
     (some / "huge.png").write_bytes(b"\x89PNG" + bytes(36 * 2**20))
     (some / "broken.jpg").write_bytes(b"no picture at all")
-    with running(copied) as (_, address):
+    with serving(copied) as address:
         page = opened(browser, address)
         drop_paths(page, page.locator("article.add"), [some])
         page.locator(".problems li", has_text="huge.png: 36.0 MB; 20 MB at most").wait_for()
@@ -234,7 +234,7 @@ def test_the_server_is_killed_and_restarted_under_the_page(browser, photos, copi
 def test_two_tabs_and_the_command_line(browser, photos, copied):
     from protoreplay.photos import model_file
 
-    with running(copied) as (_, address):
+    with serving(copied) as address:
         one, other = opened(browser, address), opened(browser, address)
         ask(other, [photos / "one red.png"])
         view(one, "Teach")
@@ -253,7 +253,7 @@ def test_two_tabs_and_the_command_line(browser, photos, copied):
 
 
 def test_classes_are_united_forgotten_and_lose_photos(browser, copied):
-    with running(copied) as (_, address):
+    with serving(copied) as address:
         page = opened(browser, address)
         page.get_by_role("button", name="More for blue").click()
         page.get_by_role("menuitem", name="Unite").click()
@@ -287,7 +287,7 @@ def test_classes_are_united_forgotten_and_lose_photos(browser, copied):
 
 
 def test_details_say_why_and_improve_says_what_next(browser, photos, copied):
-    with running(copied) as (_, address):
+    with serving(copied) as address:
         page = opened(browser, address)
         ask(page, [photos / "one red.png", photos / "one yellow.png"])
         page.locator(".tile .open[aria-label^='one yellow.png']").click()
@@ -324,7 +324,7 @@ def test_on_a_phone(browser, photos, tiny, tmp_path):
     (long / "red").rename(long / ("red" + "x" * 60))
     (long / "blue").rename(long / "طائر أزرق صغير")
     phone = {"viewport": {"width": 320, "height": 640}, "has_touch": True, "is_mobile": True, "color_scheme": "dark"}
-    with running(tmp_path / "m", "--encoder", tiny) as (_, address):
+    with serving(tmp_path / "m", tiny) as address:
         page = opened(browser, address, **phone)
         assert page.locator(".hero .button.strong").inner_text() == "Take or choose photos"
         for folder in sorted(long.iterdir()):
