@@ -82,7 +82,9 @@ def teach(address: str, photos: list[bytes], until: float, log: Log) -> None:
 
 def load(model: Path, photos: list[bytes], lessons: list[bytes], at_once: int, seconds: float) -> tuple[Log, float]:
     """What the clients saw, and the server's CPU seconds."""
-    server = subprocess.Popen([*RUN, "serve", str(model), "--port", "0"], stdout=subprocess.PIPE, text=True)
+    server = subprocess.Popen(
+        [*RUN, "serve", str(model), "--port", "0", "--no-token"], stdout=subprocess.PIPE, text=True
+    )
     try:
         assert server.stdout is not None
         found = re.search(r"http://\S+", server.stdout.readline())

@@ -1,8 +1,9 @@
 """1,000 runs of nearest-mean on kept features, `bench --jobs 2`, against the same work in one plain loop.
 
 A hundred settings with ten seeds each, on split-cifar10 as an encoder's features. The loop makes the same streams,
-learns and tests the same tasks, and has no folders, no checkpoints, no processes and no table. Times are of the
-processor, of a command with all of its processes: at most 1.5 times the loop's. The features are made before.
+learns and tests the same tasks, embeds each test set once, and has no folders, no checkpoints, no processes and no
+table. Times are of the processor, of a command with all of its processes: at most 1.5 times the loop's. The features
+are made before.
 
     python benchmarks/short_runs.py [--encoder lite2] [--settings 100] [--seeds 10] [--jobs 2] [--test-images 100]
 """
@@ -17,8 +18,9 @@ import tempfile
 from pathlib import Path
 
 from protoreplay import UserError
-from protoreplay.experiments.run import evaluate, one_thread
+from protoreplay.experiments.run import EmbeddedTestSets, evaluate, one_thread
 from protoreplay.experiments.spec import RunSpec, resolve_grid
+from protoreplay.metrics.accuracy import Count
 
 PROTOCOL, METHOD, TARGET = "split-cifar10", "nearest-mean", 1.5
 
@@ -53,10 +55,10 @@ def plain_loop(options: argparse.Namespace) -> None:
         for spec in wanted(options):
             stream = spec.stream()
             method = spec.build(stream)
-            counts = []
+            counts, tests = list[Count](), EmbeddedTestSets(stream)
             for position in range(1, len(stream) + 1):
                 method.learn(stream.task(position))
-                counts += evaluate(method, stream, position)
+                counts += evaluate(method, stream, position, tests)
             answers.append(sum(count.correct for count in counts))
     print(json.dumps({"runs": len(answers), "correct": sum(answers)}))
 

@@ -85,6 +85,11 @@ recorded encoder-split-cifar10 \
     protoreplay bench split-cifar10 --encoder lite2 --methods "$frozen" --seeds "$seeds" "${short[@]}"
 recorded encoder-split-fashion-mnist \
     protoreplay bench split-fashion-mnist --encoder lite2 --methods "$frozen" --seeds "$(((seeds + 1) / 2))" "${short[@]}"
+closed=slda,simplecil,ranpac,fecam,klda,acil,logistic
+recorded dictionary-split-cifar10 protoreplay bench split-cifar10 --encoder dictionary \
+    --methods "vpr,nearest-mean,$closed" --seeds "$seeds" "${short[@]}"
+recorded pixels-split-cifar10 protoreplay bench split-cifar10 --encoder pixels --methods "randumb,$closed" \
+    --seeds "$(((seeds + 1) / 2))" "${short[@]}"
 ran permuted-mnist-full "${full[@]}" --methods l2 --vary strength=0,0.02
 recorded permuted-mnist-full "${full[@]}" --methods ewc,online-ewc,si,mas
 many=(protoreplay bench permuted-mnist --seeds "$few" --set test_images=100 "${fewer[@]}")
@@ -118,6 +123,8 @@ done
 timed step python benchmarks/step.py "${step[@]}"
 timed regularisers python benchmarks/regularisers.py
 timed run python benchmarks/run.py "${whole[@]}"
+timed short_runs python benchmarks/short_runs.py
+python experiments/interval_coverage.py "$target/coverage/README.md"
 if [ "$target" = results ]; then
     python tools/results_readme.py
     python tools/method_pages.py

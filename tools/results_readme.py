@@ -1,39 +1,46 @@
-"""Write results/README.md from what is recorded under results/; the site shows the same, with links to its figures.
+"""Write the two pages of results from what is recorded under results/; the site shows the same, with its figures.
 
     python tools/results_readme.py
 
-Every accuracy is computed from a `counts.csv` there. A folder that has the name of a protocol holds all methods on it;
-any other is shown below with a table of its own. `tools/record.py` writes such folders.
+results/README.md is the story (`results_story.py`), results/DETAILS.md has all tables, and docs/split-cifar10.png is
+the picture of the project's README. Every accuracy is computed from a `counts.csv` there. A folder that has the name of
+a protocol holds all methods on it; any other is shown below with a table of its own. `tools/record.py` writes such
+folders.
 """
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import results_story
 from recorded import all_recorded, page_names
 
 from protoreplay.analysis.motion import read_motion
-from protoreplay.analysis.results import Group
-from protoreplay.analysis.verdicts import judge_claims
+from protoreplay.analysis.results import Group, recorded_groups
+from protoreplay.analysis.verdicts import JudgedClaim, judge_claims
 from protoreplay.core.files import write_whole
 from protoreplay.experiments.spec import resolve
 from protoreplay.methods.registry import METHODS
 from protoreplay.metrics.intervals import paired_t_test
 from protoreplay.report import formats, method_tables
 from protoreplay.report.claims_table import claims_summary, claims_table
+from protoreplay.report.figures import FIGURES, draw_figure, save_figure
 
 ROOT = Path(__file__).parent.parent
 PROTOCOLS = ("split-cifar10", "permuted-mnist", "split-mini-imagenet")
 FEATURES = ("dictionary", "pixels")
 """Of which there are folders such as dictionary-split-cifar10, whose methods stand in the main table too."""
-ABSENT = "Not recorded yet"
-INTRO = """# Results
+PICTURED = ("vpr", "nearest-mean", "icarl", "vpr-paper", "replay", "ewc", "sgd")
+ABSENT = results_story.ABSENT
+STORY, DETAILS = "README.md", "DETAILS.md"
+INTRO = """# All results
+
+What follows from these tables, in five minutes, is on [the first page](STORY).
 
 This page is written by `python tools/results_readme.py`, every accuracy from a `counts.csv` in the folder that is
 linked beside it: right answers on task *j* after task *i*, for every method and seed. *avg* is the mean over the tasks
 of the accuracy on everything seen so far, *final* that after the last task, in per cent, mean ± standard deviation over
-seeds. `make results` repeats all of it (hours; it resumes), `make results-quick` a sample in about ten minutes, and
-`make docs` draws the figures, from the same counts, as part of the site.
+seeds. `make docs` draws the figures, from the same counts, as part of the site.
 
 Two things below are of an earlier form, until they are run again: `l2`, `ewc`, `online-ewc`, `si`, `mas` and `lwf` have
 the penalties of before their strengths took the convention of their source (half as strong, or for `lwf` four times as
@@ -70,19 +77,23 @@ NOTES = {
 }
 
 
-def main_table(recorded: dict[str, list[Group]]) -> list[str]:
-    """All methods on the three protocols, the best on the first one first; seeds stand in the head, or where fewer."""
+def main_table(recorded: dict[str, list[Group]], what: Mapping[str, str] | None = None) -> list[str]:
+    """All methods on the three protocols, or those of `what`, which says what each is.
+
+    The best on the first protocol stands first; seeds stand in the head, or where they are fewer.
+    """
     by_label = [_on_any_features(recorded, name) for name in PROTOCOLS]
-    labels = list(dict.fromkeys(label for column in by_label for label in column))
+    labels = list(dict.fromkeys(label for column in by_label for label in column if what is None or label in what))
     seeds = [max((len(group.results) for group in column.values()), default=0) for column in by_label]
     heads = [
         f"{name} ({f'seeds: {n}' if n else ABSENT.lower()}) avg | final"
         for name, n in zip(PROTOCOLS, seeds, strict=True)
     ]
-    lines = [f"| method | {' | '.join(heads)} |", "|---|" + "---:|---:|" * len(PROTOCOLS)]
+    said = " what it is |" if what else ""
+    lines = [f"| method |{said} {' | '.join(heads)} |", "|---|" + "---|" * bool(what) + "---:|---:|" * len(PROTOCOLS)]
     for label in labels:
         cells = [cell for column, n in zip(by_label, seeds, strict=True) for cell in _cells(column.get(label), n)]
-        lines.append(f"| {label} | {' | '.join(cells)} |")
+        lines.append(f"| {' | '.join([label, *([what[label]] if what else []), *cells])} |")
     return [*lines, ""] if labels else []
 
 
@@ -162,29 +173,56 @@ def _name(group: Group) -> str:
     return group.label.split()[0].partition("@")[0]
 
 
-def page(results: Path, prefix: str = "", drawn: bool = False) -> str:
-    """The whole page; `prefix` leads from it to the folders of results, where `drawn` says that there are figures."""
+def story(results: Path, details: str = DETAILS, prefix: str = "", drawn: bool = False) -> str:
+    """The first page; `details` leads to the other one, and the rest is as there."""
+    recorded = all_recorded(results)
+    table = main_table(recorded, results_story.SHOWN)
+    return results_story.story(recorded, _judged(results, recorded), table, details, prefix, drawn)
+
+
+def picture(results: Path, path: Path) -> None:
+    """Draw accuracy after each task for a few methods on the first protocol."""
+    groups = {group.label: group for group in recorded_groups(results / PROTOCOLS[0])}
+    chosen = [groups[label] for label in PICTURED if label in groups]
+    save_figure(draw_figure(FIGURES["accuracy"], chosen), path)
+
+
+def page(results: Path, prefix: str = "", drawn: bool = False, first: str = STORY) -> str:
+    """The page of all tables.
+
+    Args:
+        results: the folder of what is recorded.
+        prefix: leads from the page to the folders of results.
+        drawn: whether there are figures.
+        first: leads to the first page.
+    """
     recorded = all_recorded(results)
     links = {name: _link(name, prefix, page_names(results / name) if drawn else []) for name in recorded}
-    lines = [INTRO, *main_table(recorded)]
+    lines = [INTRO.replace("STORY", first), *main_table(recorded)]
     for name in PROTOCOLS:
         found = recorded.get(name)
         about = f"{standing(found)} {departures(found)}{absent(found)}{links[name]}" if found else f"{ABSENT}."
         lines += [f"## {name}", "", about, ""]
-    groups = [group for found in recorded.values() for group in found]
-    judged = judge_claims(groups, read_motion(sorted(results.glob("*"))))
+    judged = _judged(results, recorded)
     lines += [CLAIMS, claims_summary(judged), "", formats.table_as_markdown(claims_table(judged)), ""]
     others = [name for name in recorded if name not in PROTOCOLS]
     for name in others:
         shown = method_tables.results_table(recorded[name], ["avg", "final", "forgetting", "kept_numbers"])
         about = f"{NOTES.get(name, '')} {links[name]}".strip()
         lines += [f"## {name}", "", about, "", formats.table_as_markdown(shown), ""]
+    if (coverage := results / "coverage" / "README.md").exists():
+        lines += ["#" + coverage.read_text()]
     lines += ["## Also", ""]
     for path in sorted(results.glob("*/README.md")):
-        if path.parent.name not in recorded:
+        if path.parent.name not in recorded and path != coverage:
             title = path.read_text().partition("\n")[0].removeprefix("# ")
             lines.append(f"- [{title}]({prefix}{path.parent.name}/README.md)")
     return "\n".join(lines) + "\n"
+
+
+def _judged(results: Path, recorded: dict[str, list[Group]]) -> list[JudgedClaim]:
+    groups = [group for found in recorded.values() for group in found]
+    return judge_claims(groups, read_motion(sorted(results.glob("*"))))
 
 
 def _link(name: str, prefix: str, drawn: Sequence[str]) -> str:
@@ -194,4 +232,6 @@ def _link(name: str, prefix: str, drawn: Sequence[str]) -> str:
 
 
 if __name__ == "__main__":
-    write_whole(ROOT / "results" / "README.md", page(ROOT / "results").encode())
+    write_whole(ROOT / "results" / STORY, story(ROOT / "results").encode())
+    write_whole(ROOT / "results" / DETAILS, page(ROOT / "results").encode())
+    picture(ROOT / "results", ROOT / "docs" / f"{PROTOCOLS[0]}.png")

@@ -2,7 +2,8 @@
 
 Formulas become MathML, which browsers draw themselves. The files of results/ lie outside docs/, so that links between
 the two are written as they are in the repository and changed here into those of the site. Pages with figures are made
-of the recorded counts while the site is built, and results/README.md becomes results.md with links to them.
+of the recorded counts while the site is built, and results/README.md and DETAILS.md become results.md and
+results-details.md with links to them.
 """
 
 import functools
@@ -17,13 +18,15 @@ from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 from recorded import CLIMBED, LADDER_DRAWING, ladder_drawing, ladder_markdown, recorded_pages
-from results_readme import page as results_readme
+from results_readme import page as results_details
+from results_readme import story as results_story
 
 ROOT = Path(__file__).parent.parent
 FORMULA = re.compile(r'<(span|div) class="arithmatex">\\[(\[](.*?)\\[)\]]</\1>', re.DOTALL)
 LADDER_HERE = re.compile(r"<!-- the ladder of (\S+) -->")
 """Where a page shows what is recorded of a ladder, by the name of its folder."""
 LINK = re.compile(r"(?<=\]\()(\.\./[^)#\s]+)")
+RESULT_PAGES = {"results/README.md": "docs/results.md", "results/DETAILS.md": "docs/results-details.md"}
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
@@ -37,7 +40,10 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         if folder.name.startswith(CLIMBED):
             drawn = f"results/{folder.name}/{LADDER_DRAWING}"
             files.append(File.generated(config, drawn, content=_ladder(folder)))
-    files.append(File.generated(config, "results.md", content=results_readme(results, "results/", drawn=True)))
+    first = results_story(results, "results-details.md", "results/", drawn=True)
+    files.append(File.generated(config, "results.md", content=first))
+    details = results_details(results, "results/", drawn=True, first="results.md")
+    files.append(File.generated(config, "results-details.md", content=details))
     return files
 
 
@@ -67,7 +73,7 @@ def _on_site(link: str, folder: str, page_folder: str) -> str:
     target = posixpath.normpath(posixpath.join(folder, link))
     if (ROOT / target).is_dir():
         target += "/README.md"
-    target = "docs/results.md" if target == "results/README.md" else target
+    target = RESULT_PAGES.get(target, target)
     return posixpath.relpath(target.removeprefix("docs/"), page_folder or ".")
 
 

@@ -24,7 +24,7 @@ def test_the_only_method_that_kept_prototypes_need_not_be_named(kept):
 
 def test_of_several_one_is_to_be_named(kept, tmp_path):
     execute_grid(resolve_grid("split-digits", ["vpr", "vpr-paper"], [0], QUICK, keep=True), tmp_path)
-    with pytest.raises(UserError, match="holds prototypes of vpr, vpr-paper: choose one with --method"):
+    with pytest.raises(UserError, match="has prototypes of vpr, vpr-paper: choose one with --method"):
         find_kept_runs(tmp_path)
     assert find_kept_runs(tmp_path, "vpr-paper")[0].config.method.name == "vpr-paper"
     with pytest.raises(UserError, match=r"unknown method 'sgd' among the runs of .* known: vpr$"):

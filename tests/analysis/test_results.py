@@ -22,6 +22,14 @@ def test_what_is_measured_of_a_run(runs):
     assert good.chance() == [100, 50]
 
 
+def test_bands_of_figures_are_the_intervals_of_tables(runs):
+    good = collect(runs)[0][0]
+    last = good.summaries["final"]
+    assert (good.accuracy.low[-1], good.accuracy.high[-1]) == pytest.approx((last.low, last.high))
+    # 80, 90 and 100 after the first task: Student's quantile with two degrees of freedom is 4.302653.
+    assert good.first_task.low[0] == pytest.approx(90 - 4.302653 * 10 / 3**0.5, abs=1e-4)
+
+
 def test_rows_of_tasks_not_yet_trained_do_not_make_a_run_unfinished(tmp_path):
     fake_run(tmp_path / "a", "only", 0, [70, 60])
     rows = (tmp_path / "a/counts.csv").read_text()
@@ -62,8 +70,8 @@ def test_of_many_variants_the_usual_settings_go_without_saying(tmp_path):
         ("counts.csv", "a,b\n", "counts.csv is not a table of trained,tested,n,correct"),
         ("counts.csv", "trained,tested,n,correct\n1,1,x,2\n", "counts.csv is not a table of trained,tested,n,correct"),
         ("counts.csv", "trained,tested,n,correct\n1,1,2\n", "counts.csv is not a table of trained,tested,n,correct"),
-        ("events.jsonl", "", "events.jsonl is not the events of a finished run"),
-        ("events.jsonl", "{}\n", "events.jsonl is not the events of a finished run"),
+        ("events.jsonl", "", "events.jsonl is not the event log of a finished run"),
+        ("events.jsonl", "{}\n", "events.jsonl is not the event log of a finished run"),
     ],
 )
 def test_a_damaged_file_is_named(runs, file, content, message):
@@ -80,5 +88,5 @@ def test_a_last_event_cut_off_by_a_kill_is_left_out(runs):
 
 def test_a_finished_run_without_events_is_an_error_not_a_zero(runs):
     (runs / "good/1/events.jsonl").unlink()
-    with pytest.raises(UserError, match=r"good/1 holds a finished run without its events\.jsonl"):
+    with pytest.raises(UserError, match=r"good/1 has a finished run without events\.jsonl"):
         collect(runs)

@@ -53,7 +53,7 @@ def program(*words, **options):
         (["run", "split-digits", "--seed", "-1"], "seed -1: seeds are 0 or above"),
         (["run", "split-digits", "--seed", "one"], "Invalid value for '--seed': Input should be a valid integer"),
         (["run", "split-digits", "--eval", "train"], "unknown --eval 'train'; known: test, validation"),
-        (["run", "split-digits", "--set", "shots=500"], "500 shots of class '0' are asked for"),
+        (["run", "split-digits", "--set", "shots=500"], "fewer than the 500 shots requested"),
         (["run"], "Missing argument"),
         (["run", "split-digits", "--sed", "1"], "No such option: --sed"),
         (["rum"], "No such command 'rum'"),
@@ -75,11 +75,11 @@ def program(*words, **options):
         (["bench", "split-digits", "--out", "new", "--log", "wandb"], "unknown log 'wandb'; known: tensorboard"),
         (["run", "split-digits", "--device", "tpu"], "unknown device 'tpu'"),
         (["table", "nowhere"], "nowhere is not a folder"),
-        (["table", "."], ". holds no finished run (0 unfinished)"),
+        (["table", "."], ". has no finished runs (0 unfinished)"),
         (["table", ".", "--format", "xml"], "unknown format 'xml'; known: csv, json, latex, md, text"),
-        (["table", ".", "--compare", "a,b", "--claims"], "--compare, --per-class and --claims are different tables"),
+        (["table", ".", "--compare", "a,b", "--claims"], "--compare, --per-class and --claims exclude each other"),
         (["report", "nowhere"], "nowhere is not a folder"),
-        (["protocols", "show", "split-digits", "-o", "x.doc"], "x.doc: a figure's name ends in one of"),
+        (["protocols", "show", "split-digits", "-o", "x.doc"], "x.doc: the name of a figure must end in"),
         (["run", "split:nowhere"], "nowhere is not a folder"),
         (["methods", "show", "vrp"], "unknown method 'vrp'"),
         (["protocols", "show", "digits"], "unknown protocol 'digits'"),
@@ -205,7 +205,7 @@ def test_analyze_takes_the_only_method_that_kept_prototypes(protoreplay):
     assert protoreplay(*analyze) == found
     assert protoreplay("bench", "split-digits", "--methods", "vpr-paper", *few, "--set", "epochs=1")[0] == 0
     code, _, err = protoreplay(*analyze)
-    assert (code, err) == (2, "protoreplay: kept holds prototypes of vpr, vpr-paper: choose one with --method\n")
+    assert (code, err) == (2, "protoreplay: kept has prototypes of vpr, vpr-paper: choose one with --method\n")
     assert protoreplay(*analyze, "--method", "vpr-paper") == found
 
 
@@ -236,7 +236,7 @@ def test_lists_and_settings(protoreplay, monkeypatch, tmp_path):
     assert [line.split()[0] for line in out.splitlines()] == list(METHODS)
     code, out, _ = protoreplay("protocols")
     assert [line.split()[0] for line in out.splitlines()] == ["name", *PROTOCOLS, "split:FOLDER", "permuted:FOLDER"]
-    assert "cifar10, missing: protoreplay data get cifar10" in out
+    assert "cifar10, not here: protoreplay data get cifar10" in out
     code, out, _ = protoreplay("encoders", "--quick")
     rows = [line.split() for line in out.splitlines() if line]
     frozen = ["lite0", "lite1", "lite2", "timm:NAME", "FILE.onnx"]

@@ -35,8 +35,8 @@ def test_a_life_of_the_cache(data, tmp_path, cache_folder):
     assert "0 MB from a fake" in out
     assert "1 MB from a copy, copy" in out
     assert data("path", "mnist") == (0, f"{mnist.FILE.path}\n", "")
-    assert data("get", "mnist") == (0, f"{mnist.FILE.path}\n", "mnist is already there, and whole\n")
-    assert data("verify") == (0, "mnist: whole\nmini-imagenet: whole\n", "")
+    assert data("get", "mnist") == (0, f"{mnist.FILE.path}\n", "mnist is in the cache already and intact\n")
+    assert data("verify") == (0, "mnist: intact\nmini-imagenet: intact\n", "")
 
 
 def test_damage_is_one_line_that_names_the_fix(data):
@@ -59,7 +59,7 @@ def test_damage_is_one_line_that_names_the_fix(data):
     ("words", "message"),
     [
         (["get", "mnits"], "unknown dataset 'mnits' (did you mean mnist?)"),
-        (["verify", "digits"], "digits needs no file"),
+        (["verify", "digits"], "digits needs no download"),
         (["verify", "cifar10"], "cifar10 is not on this machine"),
         (["import", "mini-imagenet", "/absent"], "/absent does not exist"),
     ],

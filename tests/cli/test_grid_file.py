@@ -63,7 +63,7 @@ def test_one_file_and_one_command_repeat_a_comparison(here):
     ("text", "message"),
     [
         ("protocol = ", "paper.toml is not a TOML file"),
-        ("methods = ['slda']", "paper.toml: it names no protocol"),
+        ("methods = ['slda']", "paper.toml: the key `protocol` is missing"),
         ("protocol = 'split-digits'\nmethod = 'a'", "unknown setting 'method' of paper.toml"),
         ("protocol = 'split-digits'\n[table]\nmetrics = ['best']", "unknown metric 'best'"),
         ("protocol = 'split-digits'\n[figures]\nwidth = 'wide'", "--width wide: write a length"),
@@ -73,7 +73,7 @@ def test_a_mistake_in_it_is_one_line(text, message):
     Path("paper.toml").write_text(text)
     with pytest.raises(UserError, match=message):
         run("bench", "--grid", "paper.toml")
-    with pytest.raises(UserError, match="says what is run"):
+    with pytest.raises(UserError, match="defines the runs"):
         run("bench", "split-digits", "--grid", "paper.toml")
 
 
@@ -87,7 +87,7 @@ def test_a_new_method_passes_its_test_which_is_the_battery(here):
         test()
     bench = ["bench", "split-digits", "--methods", "own/my_mean.py:MyMean", "--seeds", "1", "--set", "tasks=2"]
     assert "MyMean" in run(*bench).stdout
-    with pytest.raises(UserError, match=r"own/my_mean\.py is there already"):
+    with pytest.raises(UserError, match=r"own/my_mean\.py already exists"):
         run("new-method", "my-mean", "--out", "own")
-    with pytest.raises(UserError, match="3x: a method's name has letters"):
+    with pytest.raises(UserError, match="3x: a method's name must start"):
         run("new-method", "3x")

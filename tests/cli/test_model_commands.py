@@ -45,15 +45,15 @@ def test_a_table_and_a_zip_file(protoreplay, model, tiny, tmp_path):
     with zipfile.ZipFile("photos.zip", "w") as archive:
         for file in sorted((tmp_path / "photos").rglob("*.png")):
             archive.write(file, file.relative_to(tmp_path / "photos"))
-    assert "6 were known" in protoreplay("learn", "m", "photos.zip")[1].splitlines()[0]
-    out = protoreplay("predict", "m", "photos.zip", "--format", "json")[1]
+    assert "6 were known" in protoreplay("learn", "m", "photos.zip", "--encoder", tiny)[1].splitlines()[0]
+    out = protoreplay("predict", "m", "photos.zip", "--encoder", tiny, "--format", "json")[1]
     assert json.loads(out.splitlines()[0])["photo"] == "photos.zip/blue/000.png"
-    assert "unpack it" in protoreplay("predict", "m", "photos.zip", "--work", "w")[2]
+    assert "unpack it" in protoreplay("predict", "m", "photos.zip", "--encoder", tiny, "--work", "w")[2]
     assert "--labels FILE.csv" in protoreplay("learn", "m")[2]
 
 
-def test_a_picture_of_why(protoreplay, model, tmp_path):
-    code, out, _ = protoreplay("explain", "m", "photos/red/000.png", "-o", "why.png")
+def test_a_picture_of_why(protoreplay, model, tiny, tmp_path):
+    code, out, _ = protoreplay("explain", "m", "--encoder", tiny, "photos/red/000.png", "-o", "why.png")
     assert code == 0
     assert out.splitlines()[-1] == "why.png"
     assert out.count("  like ") == 5
@@ -64,7 +64,7 @@ def test_a_picture_of_why(protoreplay, model, tmp_path):
         ("photos/red/000.png", "-o", "m.txt"): "ends in .png",
         ("labels.csv", "-o", "other.png"): "labels.csv: unreadable",
     }.items():
-        code, _, err = protoreplay("explain", "m", *words)
+        code, _, err = protoreplay("explain", "m", "--encoder", tiny, *words)
         assert code == 2
         assert why in err
         assert err.count("\n") == 1

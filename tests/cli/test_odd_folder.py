@@ -73,16 +73,16 @@ def test_learn(learned, odd, tmp_path):
     assert "cut.zip: no zip file, or only a part of one" in err
 
 
-def test_predict(protoreplay, learned, odd):
-    code, out, err = protoreplay("predict", "m", odd.path)
+def test_predict(protoreplay, learned, odd, tiny):
+    code, out, err = protoreplay("predict", "m", "--encoder", tiny, odd.path)
     every = odd.readable + odd.zipped + odd.broken
     assert (code, named(out, odd)) == (2, Counter(every)), "each once, and nothing else"
     assert err.splitlines()[-1] == f"protoreplay: {len(odd.broken)} of {len(every)} photos could not be read"
 
 
-def test_sort(protoreplay, learned, odd, tmp_path):
+def test_sort(protoreplay, learned, odd, tiny, tmp_path):
     before = tree(odd.path)
-    code, out, err = protoreplay("sort", "m", odd.path, "-o", "sorted", "--move")
+    code, out, err = protoreplay("sort", "m", "--encoder", tiny, odd.path, "-o", "sorted", "--move")
     moved = [line.split(" -> ") for line in out.splitlines()]
     assert code == 2, "some could not be sorted"
     assert Counter(old for old, _ in moved) == Counter(f"{odd.path}/{name}" for name in odd.readable)
@@ -97,7 +97,9 @@ def test_sort(protoreplay, learned, odd, tmp_path):
 def test_suggest(protoreplay, learned, odd, tiny):
     # A model that was taught one of these photos.
     assert protoreplay("learn", "few", odd.path / "red" / "2019", "--class", "red", "--encoder", tiny)[0] == 0
-    code, out, err = protoreplay("suggest", "few", odd.path, "-n", "99", "--format", "paths", "-o", "next")
+    code, out, err = protoreplay(
+        "suggest", "few", "--encoder", tiny, odd.path, "-n", "99", "--format", "paths", "-o", "next"
+    )
     suggested = Counter(line.removeprefix(f"{odd.path}/") for line in out.splitlines())
     assert code == 2
     assert set(suggested.values()) == {1}
@@ -105,8 +107,10 @@ def test_suggest(protoreplay, learned, odd, tiny):
     assert broken(err, odd) == dict.fromkeys([*odd.broken, PACKED], 1)
 
 
-def test_evaluate(protoreplay, learned, odd, tmp_path):
-    code, out, err = protoreplay("evaluate", "m", odd.path, "--wrong", "wrong.csv", "--format", "json")
+def test_evaluate(protoreplay, learned, odd, tiny, tmp_path):
+    code, out, err = protoreplay(
+        "evaluate", "m", "--encoder", tiny, odd.path, "--wrong", "wrong.csv", "--format", "json"
+    )
     score = json.loads(out)
     assert (code, score["photos"], score["unreadable"]) == (0, len(odd.readable + odd.zipped), len(odd.broken))
     assert broken(err, odd) == dict.fromkeys(odd.broken, 1)

@@ -88,7 +88,7 @@ def test_shown(mine):
         (["--method", "mine.py:Net"], "mine.py:Net is no method: give a class of protoreplay.methods.base.Method"),
         (
             ["--method", "sgd", "--set", "encoder=mine.py:number"],
-            "mine.py:number is no encoder: give a class of torch.",
+            "mine.py:number is not an encoder: give a torch.",
         ),
     ],
 )

@@ -17,12 +17,17 @@ from tests.data.fakes import picture
 from tests.data.test_mini_imagenet import bomb
 from tests.photos import fakes
 
+LOOKING = ("learn", "predict", "evaluate", "export")
+"""Commands that look at photos, for which an encoder that does not come with the package must be named."""
+
 
 @pytest.fixture
-def run(monkeypatch, capsys):
+def run(monkeypatch, capsys, tiny):
     """A command as a shell would give it: exit code, lines of output, lines of errors."""
 
     def call(*words):
+        if words[0] in LOOKING and "--encoder" not in words:
+            words = (*words, "--encoder", tiny)
         monkeypatch.setattr(sys, "argv", ["protoreplay", *map(str, words)])
         with pytest.raises(SystemExit) as stop:
             cli.main()
@@ -143,12 +148,12 @@ def test_every_odd_picture_is_learned_or_named(run, model, tmp_path):
         (["learn", "M", "absent"], "absent is not a folder: give one with a sub-folder of photos per class"),
         (["learn", "M", "flat"], "flat has no sub-folders: put the photos of each class into one of its own"),
         (["learn", "M", "hollow"], "hollow has no photos: put some in"),
-        (["export", "M", "-o", "M"], "m is read by this command and would be lost: give another name"),
-        (["export", "M", "-o", "m", "--force"], "m is read by this command and would be lost"),
-        (["export", "M", "-o", "flat/1.png"], "flat/1.png exists and would be lost: give another name, or --force"),
-        (["merge", "M", "-o", "flat/1.png"], "flat/1.png exists and would be lost"),
-        (["merge", "M", "cut", "-o", "cut", "--force"], "cut is read by this command and would be lost"),
-        (["evaluate", "M", "photos", "--wrong", "flat/1.png"], "flat/1.png exists and would be lost"),
+        (["export", "M", "-o", "M"], "m is an input of this command and would be overwritten: give another name"),
+        (["export", "M", "-o", "m", "--force"], "m is an input of this command and would be overwritten"),
+        (["export", "M", "-o", "flat/1.png"], "flat/1.png already exists: give another name, or --force"),
+        (["merge", "M", "-o", "flat/1.png"], "flat/1.png already exists"),
+        (["merge", "M", "cut", "-o", "cut", "--force"], "cut is an input of this command and would be overwritten"),
+        (["evaluate", "M", "photos", "--wrong", "flat/1.png"], "flat/1.png already exists"),
         (["learn", "M", "flat", "--class", "R\u00e9d"], "'R\u00e9d' and 'red' differ in case, spaces or accents alone"),
         (["rename", "M", "blue", "re D"], "'re D' and 'red' differ in case, spaces or accents alone"),
         (["learn", "M", "spoilt"], "class 'bad' has no readable photo"),

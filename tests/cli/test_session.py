@@ -34,9 +34,24 @@ def test_bench_is_a_function_that_gives_tables_and_frames(runs, capsys):
         found.frame(["accuracy"])
 
 
+def test_on_features_of_a_frozen_encoder_and_with_chosen_seeds(tmp_path):
+    found = bench(
+        "split-digits",
+        "ranpac,slda",
+        "100-101",
+        out=tmp_path,
+        progress=False,
+        frozen_encoder="random",
+        tasks=2,
+        shots=2,
+    )
+    assert {group.protocol for group in found.groups} == {"split-digits on random"}
+    assert {result.config.seed for group in found.groups for result in group.results} == {100, 101}
+
+
 def test_without_pandas_it_says_what_to_install(runs, monkeypatch):
     monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(UserError, match="a frame needs the package pandas: pip install pandas"):
+    with pytest.raises(UserError, match="data frames need pandas"):
         runs[1].frame()
 
 

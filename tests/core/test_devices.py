@@ -23,7 +23,7 @@ def test_auto_is_the_fastest_there_is(machine, cuda, mps, best):
 
 def test_what_is_not_there_is_one_line(machine):
     machine(cuda=False, mps=True)
-    with pytest.raises(UserError, match=r"--device cuda: this machine has none that PyTorch .* can use, but mps, cpu"):
+    with pytest.raises(UserError, match=r"--device cuda: PyTorch .* has no such device here; available: mps, cpu"):
         devices.pick_device("cuda")
     with pytest.raises(UserError, match=r"unknown device 'cda' \(did you mean cuda\?\)"):
         devices.pick_device("cda")

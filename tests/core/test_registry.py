@@ -150,7 +150,7 @@ def test_files_and_what_was_registered_are_known_in_another_process_where_the_fi
 
 def test_what_cannot_be_sent_or_loaded_is_one_line(functions):
     functions.register("open", sys.stdout)
-    with pytest.raises(UserError, match="open: registered in this session, and cannot be sent to another process"):
+    with pytest.raises(UserError, match="open: registered in this session, but cannot be sent to another process"):
         foreign_code()
     with pytest.raises(UserError, match="what was registered in the session cannot be loaded here: ModuleNotFound"):
         install(ForeignCode((), b"cnot_a_module\nthing\n."))

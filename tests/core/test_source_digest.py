@@ -42,6 +42,9 @@ def test_a_changed_formula_is_other_source_wherever_it_stands_and_a_comment_is_n
     assert changed("methods/slda.py", "class SLDA", "# a comment\nclass SLDA") == before
     assert changed("methods/slda.py", "class SLDA", "def unused():\n    return 1\n\n\nclass SLDA") == before
     assert changed("methods/ewc.py", "class EWC", "CHANGED = 1\n\n\nclass EWC") == before
+    draws = ("protoreplay.streams.draws:task_classes",)
+    said = 'raise UserError(f"class_order lists class'
+    assert changed("streams/draws.py", said, said.replace("lists", "names"), draws) == digest_of(draws)
     assert changed("methods/base.py", "PREDICT_BATCH = 256", "PREDICT_BATCH = 255") != before
     assert changed("core/rng.py", "    return", "    print()\n    return") != before
     assert changed("core/progress.py", "def ", "CHANGED = 1\n\n\ndef ") == before

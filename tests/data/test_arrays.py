@@ -48,12 +48,12 @@ def test_arrays_are_a_stream():
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"images": IMAGES / 255}, "images are float64: give uint8, shades from 0 to 255"),
+        ({"images": IMAGES / 255}, "images have type float64: give uint8 values from 0 to 255"),
         ({"images": IMAGES[0, 0]}, r"images have the shape \(8, 3\): give N x H x W x C"),
-        ({"images": np.zeros((24, 8, 8, 4), np.uint8)}, "the number of colours, is 1 or 3"),
-        ({"images": np.zeros((24, 3, 8, 3), np.uint8)}, "say where the colours stand, channels='first' or 'last'"),
+        ({"images": np.zeros((24, 8, 8, 4), np.uint8)}, "the number of channels, C, must be 1 or 3"),
+        ({"images": np.zeros((24, 3, 8, 3), np.uint8)}, "give channels='first' or channels='last'"),
         ({"labels": LABELS[:5]}, r"labels have the shape \(5,\): give one for each of the 24 images"),
-        ({"labels": LABELS / 2}, "labels are float64 of the shape"),
+        ({"labels": LABELS / 2}, "labels have type float64 and shape"),
         ({"labels": np.arange(24)}, "class '0' has 1 images: give at least two, or eval_images"),
         ({"class_names": ["a", "b"]}, "labels have 2, which is no index of class_names"),
         ({"eval_images": IMAGES}, "give both or neither"),

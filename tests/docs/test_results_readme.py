@@ -117,9 +117,32 @@ def test_a_real_bench_is_recorded_and_shown(tmp_path, monkeypatch):
     assert f"| nearest-mean | 2 | {shown:.1f} ±" in results_readme.page(tmp_path / "results", "")
 
 
-def test_the_page_is_up_to_date():
-    text = results_readme.page(ROOT / "results")
-    assert (ROOT / "results/README.md").read_text() == text, "run python tools/results_readme.py"
+def test_the_pages_are_up_to_date():
+    pages = {"README.md": results_readme.story(ROOT / "results"), "DETAILS.md": results_readme.page(ROOT / "results")}
+    for name, text in pages.items():
+        assert (ROOT / "results" / name).read_text() == text, "run python tools/results_readme.py"
+
+
+def test_the_story_is_told_with_the_recorded_numbers(cifar, tmp_path):
+    """Where the counts change, its numbers do; what is not recorded is left out or named."""
+    said = results_readme.story(cifar)
+    assert "| vpr | variational prototypes on a frozen body, replay in closed form (ours) | 58.3 ± 0.7 |" in said
+    assert "[All 32 claims](DETAILS.md#what-the-paper-claims-what-we-measured)" in said
+    assert "## What each change is worth\n\nNot recorded yet." in said
+    assert "One hundred labels" not in said
+    for folder, runs in {
+        "split-cifar10-100-labels": {"vpr": ([45], 10, {})},
+        "permuted-mnist": {"vpr": ([90, 80], 10, {})},
+        "permuted-mnist-not-aligned": {"vpr": ([70, 60], 10, {"domains": "own"})},
+        "encoder-split-cifar10": {"vpr": ([80] * 2, 10, {}), "acil": ([70] * 2, 10, {}), "replay": ([75] * 2, 9, {})},
+    }.items():
+        recorded(tmp_path, folder, runs)
+    said = results_readme.story(cifar, "all.md", "results/", drawn=True)
+    assert "`vpr` reaches 45.5 ± 0.7 on the test set (2 seeds, 95 % interval" in said
+    assert "undoes the permutation: 85.5 ± 0.7 avg" in said
+    assert "in each task, it has 65.5 ± 0.7" in said
+    assert "on split-cifar10 80.5 ± 0.7 avg, +10.0 [+10.0, +10.0] points to `acil`" in said
+    assert "](results/split-cifar10-100-labels/README.md)" in said
 
 
 def test_only_small_text_is_recorded():
@@ -157,6 +180,23 @@ def test_the_readme_says_what_is_recorded():
         row = next(line for line in readme.splitlines() if line.startswith(f"| {name}"))
         cells = f"| {seeds} | {avg['vpr']:.1f} | {best} {avg[best]:.1f} | {avg['vpr-paper']:.1f} |"
         assert row.endswith(cells), f"README.md says {row}"
+
+
+def test_the_sentences_of_the_readme_have_recorded_numbers():
+    def average(folder, label):
+        groups = {group.label: group.summaries["avg"] for group in records.recorded_groups(ROOT / "results" / folder)}
+        others = [one.mean for name, one in groups.items() if name not in ("vpr", "logistic")]
+        return max(others) if label == "best" else groups[label].mean
+
+    body, labels = "dictionary-split-cifar10", records.recorded_groups(ROOT / "results/split-cifar10-100-labels")[0]
+    summary, readme = labels.summaries["avg"], " ".join((ROOT / "README.md").read_text().split())
+    for said in (
+        f"without that it has {average('permuted-mnist-not-aligned', 'vpr'):.1f}",
+        f"`vpr` has {average(body, 'vpr'):.1f}, the best other closed form {average(body, 'best'):.1f}",
+        f"a linear discriminant {average(body, 'slda'):.1f}",
+        f"no pretraining: {summary.mean:.1f} ± {summary.std:.1f} over {len(labels.results)} seeds",
+    ):
+        assert said in readme, said
 
 
 def test_a_ladder_is_shown_with_its_figure_and_table(tmp_path):

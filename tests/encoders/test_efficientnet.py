@@ -69,7 +69,7 @@ def test_padding_is_tensorflow_s():
 def test_weights_of_another_network_are_refused(monkeypatch):
     other = efficientnet_weights.weights_path("lite0")
     monkeypatch.setattr(efficientnet, "weights_path", lambda name: other)
-    with pytest.raises(UserError, match="does not hold the weights of lite2: install its package again"):
+    with pytest.raises(UserError, match="does not contain the weights of lite2: reinstall its package"):
         efficientnet.lite_graph("lite2", 64)
 
 

@@ -59,6 +59,24 @@ def test_over_the_limit_what_was_not_used_for_longest_goes(tmp_path):
     assert {one.encoder for one in stored_features(tmp_path)} == {"used", "new"}
 
 
+def test_many_small_files_become_one_also_for_who_has_read_them_or_was_about_to(tmp_path, monkeypatch):
+    monkeypatch.setattr(feature_store, "SMALL_FILES", 3)
+    late, maker = (FeatureStore("a" * 64, "one", tmp_path) for _ in range(2))
+    maker.rows(KEYS[:1], rows_of)
+    early = FeatureStore("a" * 64, "one", tmp_path)
+    early.rows(KEYS[:1], never)
+    maker.rows(KEYS[:2], lambda place: rows_of(1))
+    (small, *_) = tmp_path.glob("*/*.features")
+    about_to_be_read = small.read_bytes()
+    maker.rows(KEYS[:3], lambda place: rows_of(2))
+    (only,) = tmp_path.glob("*/*.features")
+    small.write_bytes(about_to_be_read)  # as where the merging process was killed before it removed the small ones
+    for store in (late, early, maker, FeatureStore("a" * 64, "one", tmp_path)):
+        assert store.rows(KEYS[:3], never)[:, 0].tolist() == [0.0, 1.0, 2.0]
+    only.unlink()
+    assert FeatureStore("a" * 64, "one", tmp_path).rows(KEYS[:3], rows_of)[:, 0].tolist() == [0.0, 1.0, 2.0]
+
+
 def make_slowly(root, log, started, piece):
     """What a process does: every image it makes is a line in `log`."""
     feature_store.PIECE = piece
@@ -96,6 +114,26 @@ def test_a_killed_maker_leaves_whole_files_and_a_free_lock(tmp_path):
     assert not list(root.glob("*/*.features"))
     made = FeatureStore("a" * 64, "one", root).rows(KEYS, rows_of)
     assert made[:, 0].tolist() == list(range(len(KEYS)))
+
+
+def test_of_a_killed_maker_what_it_had_written_is_kept_and_half_a_file_is_never_read(tmp_path):
+    log, root, started = tmp_path / "log", tmp_path / "features", SPAWN.Event()
+    process = SPAWN.Process(target=make_slowly, args=(root, log, started, 2))
+    process.start()
+    deadline = time.monotonic() + 60
+    while not list(root.glob("*/*.features")) and time.monotonic() < deadline:
+        time.sleep(0.005)
+    assert process.pid is not None
+    os.kill(process.pid, signal.SIGKILL)
+    process.join(60)
+    (first, *_) = root.glob("*/*.features")
+    (leftover := first.with_name(".half.features.1.tmp")).write_bytes(first.read_bytes()[:-5])
+    kept = stored_features(root)[0].images
+    made = []
+    rows = FeatureStore("a" * 64, "one", root).rows(KEYS, lambda place: made.append(place) or rows_of(place))
+    assert rows[:, 0].tolist() == list(range(len(KEYS)))
+    assert len(made) == len(KEYS) - kept < len(KEYS)
+    assert not leftover.exists()
 
 
 def test_where_nothing_can_be_written_features_are_made_all_the_same(tmp_path):

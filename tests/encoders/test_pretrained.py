@@ -69,9 +69,9 @@ def test_many_threads_at_once(tmp_path):
         ("lite0@100", "a side that is a multiple of 32"),
         ("lite0@0", "a side that is a multiple of 32"),
         ("absent.onnx", "absent.onnx: No such file or directory"),
-        ("garbage.onnx", "is no ONNX encoder of images"),
+        ("garbage.onnx", "is not an ONNX image encoder"),
         ("old.onnx", "operator set 11: export it again with 13 or newer"),
-        ("words.onnx", "is no ONNX encoder of images"),
+        ("words.onnx", "is not an ONNX image encoder"),
     ],
 )
 def test_wrong_names_and_files(tmp_path, monkeypatch, name, message):
@@ -145,5 +145,5 @@ def test_a_timm_model_by_its_full_name(fresh, monkeypatch):
     with pytest.raises(UserError, match="timm does not work here"):
         pretrained.open_encoder("timm:other.weights")
     monkeypatch.setitem(sys.modules, "timm", fake_timm(network))
-    with pytest.raises(UserError, match="timm cannot make 'other\\.weights': Unknown model"):
+    with pytest.raises(UserError, match="timm cannot create 'other\\.weights': Unknown model"):
         pretrained.open_encoder("timm:other.weights")

@@ -18,6 +18,7 @@ from protoreplay.experiments.run_progress import RunProgress
 from protoreplay.experiments.spec import RunSpec, resolve, resolve_grid
 from protoreplay.experiments.workers import in_workers
 from protoreplay.testing import check_method
+from tests.experiments.grids import Bench, results
 
 SMALL = {"tasks": 3, "shots": 3, "test_images": 5}
 
@@ -93,6 +94,44 @@ def test_features_that_are_kept_are_not_made_again(tmp_path, monkeypatch):
     listed = CliRunner().invoke(app, ["data", "ls"])
     assert "features of random" in listed.output
     assert "at most 2 GB" in listed.output
+
+
+LOGGED = """
+import os
+
+import torch
+
+
+class Net(torch.nn.Module):
+    def __init__(self, shape):
+        super().__init__()
+        self.layer = torch.nn.Linear(64, 9)
+
+    def forward(self, images):
+        if images.any():
+            with open(os.environ["MADE"], "a") as file:
+                file.write(f"{images.sum()}\\n")
+        return self.layer(images.flatten(1) / 255.0).relu()
+"""
+
+
+def test_two_commands_at_once_make_features_once(tmp_path, monkeypatch):
+    (tmp_path / "mine.py").write_text(LOGGED)
+    monkeypatch.setenv("MADE", str(tmp_path / "made"))
+    words = ["split-digits", "--methods", "nearest-mean,slda", "--encoder", f"{tmp_path / 'mine.py'}:Net"]
+    words += ["--seeds", "2", "--set", "tasks=4"]
+    both = [Bench(tmp_path / name, *words) for name in ("one", "two")]
+    processes = [bench.start() for bench in both]
+    told = [process.communicate(timeout=300)[1] for process in processes]
+    assert [process.returncode for process in processes] == [0, 0], told
+    assert results(both[0].root) == results(both[1].root)
+    specs = resolve_grid("split-digits", ["slda"], [0, 1], {"tasks": 4}, encoder=f"{tmp_path / 'mine.py'}:Net")
+    streams = [spec.stream() for spec in specs]
+    wanted = [
+        {tuple(index) for stream in streams for plan in stream.plans for index in getattr(plan, part)[:, None].tolist()}
+        for part in ("train", "test")
+    ]
+    assert len((tmp_path / "made").read_text().splitlines()) == sum(map(len, wanted))
 
 
 def test_a_network_sees_images_at_its_own_size_unless_another_is_asked_for():

@@ -7,6 +7,7 @@ import pytest
 
 from protoreplay.core.errors import UserError
 from protoreplay.experiments import grid_queue
+from protoreplay.experiments.checkpoint import Checkpoint
 from protoreplay.experiments.grid import RunsFailedError, execute_grid
 from protoreplay.experiments.grid_queue import GridQueue, RunOutcome, default_runs_folder, run_path
 from protoreplay.experiments.run import execute
@@ -187,7 +188,7 @@ def test_a_run_from_elsewhere_replaces_what_is_here(tmp_path, specs):
     folder = RunFolder(tmp_path / "in_this_process")
     with folder.locked():
         folder.start(specs[0].config(specs[0].stream()), [])
-        folder.save_checkpoint(1, [], {})
+        folder.save_checkpoint(Checkpoint(1))
         folder.adopt(RunFolder(tmp_path / "there").contents())
     assert results(tmp_path / "in_this_process") == results(tmp_path / "there")
     assert (tmp_path / "in_this_process/events.jsonl").read_bytes() == (tmp_path / "there/events.jsonl").read_bytes()

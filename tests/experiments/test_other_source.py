@@ -47,8 +47,8 @@ def test_it_is_named_and_done_again_or_kept_by_choice(tmp_path, specs):
     run = CliRunner()
     wrong = run.invoke(app, [*WORDS, "--out", str(tmp_path)])
     assert str(wrong.exception) == (
-        "1 finished run is of other source than now (nearest-mean,tasks=2 seed 0: method): "
-        "--redo does them again, --keep takes them as they are"
+        "the source code of 1 finished run has changed (nearest-mean,tasks=2 seed 0: method): "
+        "--redo repeats them, --keep keeps them as they are"
     )
     kept = run.invoke(app, [*WORDS, "--out", str(tmp_path), "--keep"])
     assert kept.exit_code == 0
@@ -60,7 +60,7 @@ def test_it_is_named_and_done_again_or_kept_by_choice(tmp_path, specs):
     assert folder.config() == config
     assert folder.counts() == RunFolder(folder.path).counts()
     assert not folder.redone().path.exists()
-    with pytest.raises(UserError, match="different choices"):
+    with pytest.raises(UserError, match="exclude each other"):
         run.invoke(app, [*WORDS, "--redo", "--keep"], catch_exceptions=False)
 
 

@@ -44,3 +44,12 @@ def test_steps_are_sent_once_in_a_while():
     assert sent[:2] == [RunBegan("vpr seed 0", 1, 0), StepDone(1, 1, 1000, 0.5)]
     assert sent[-2:] == [TaskDone(1, 0.5, 1.0), RunEnded()]
     assert len(sent) < 100
+
+
+def test_tasks_that_take_no_time_are_not_all_sent():
+    sent = []
+    sender = RunProgressSender(sent.append)
+    for task in range(1, 1000):
+        sender.task(task, 0.5, 0.0)
+    assert sent[0] == TaskDone(1, 0.5, 0.0)
+    assert len(sent) < 100

@@ -205,7 +205,7 @@ def test_names_are_short_where_that_is_unambiguous(tmp_path):
         ("split-digits", "mine.py:SmallResNet", {}, r"mine\.py:SmallResNet is no method"),
         ("split-digits", "sgd", {"encoder": "mine.py:NUMBER"}, r"mine\.py:NUMBER is no encoder"),
         ("split:mine.py:NUMBER", "sgd", {}, r"mine\.py:NUMBER is no dataset"),
-        ("split:mine.py:SmallResNet", "sgd", {}, r"dataset mine\.py:SmallResNet cannot be made: TypeError"),
+        ("split:mine.py:SmallResNet", "sgd", {}, r"dataset mine\.py:SmallResNet cannot be loaded: TypeError"),
         ("split:mine.py:dict", "sgd", {}, r"unknown name 'dict' in mine\.py"),
         ("mine.py:NUMBER", "sgd", {}, r"mine\.py:NUMBER is no protocol"),
     ],

@@ -4,14 +4,17 @@ import random
 import signal
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from protoreplay import cli
+from protoreplay.core.errors import UserError
 from protoreplay.experiments.grid import execute_grid
 from protoreplay.experiments.run_folder import RunFolder
 from protoreplay.experiments.spec import resolve_grid
+from protoreplay.experiments.workers import in_workers
 from protoreplay.methods.registry import METHODS
 from tests.experiments.grids import Bench, kill_group, results, workers
 
@@ -111,6 +114,15 @@ def test_interrupted_at_random_moments_the_table_is_the_same_and_nothing_is_done
     assert table(capsys, monkeypatch, bench.root) == table(capsys, monkeypatch, undisturbed)
 
 
+def test_workers_that_cannot_start_are_one_line_that_says_why(tmp_path, monkeypatch):
+    """As in a script without the usual guard, or one that comes from standard input."""
+    main = sys.modules["__main__"]
+    monkeypatch.setattr(main, "__spec__", None)
+    monkeypatch.setattr(main, "__file__", str(tmp_path / "gone.py"))
+    with pytest.raises(UserError, match=r'ended as it started \(exit code 1\).*if __name__ == "__main__":'):
+        execute_grid(SPECS[:2], tmp_path / "runs", engine=partial(in_workers, jobs=1))
+
+
 def test_two_commands_share_a_folder(tmp_path, undisturbed):
     processes = [Bench(tmp_path, *GRID, "--jobs", jobs).start() for jobs in ("1", "2")]
     for process in processes:
@@ -144,3 +156,20 @@ def test_a_failed_run_is_listed_and_tried_again_a_lost_one_is_done_by_another_wo
     (bad / "checkpoint.safetensors").unlink()
     execute_grid(SPECS, bench.root)
     assert results(bench.root) == results(undisturbed)
+
+
+def test_a_stopped_worker_is_noticed(tmp_path):
+    bench = Bench(tmp_path, *GRID, "--jobs", "2")
+    process = bench.start()
+    bench.wait_for_tasks(1, process)
+    stopped, *_ = workers(process)
+    os.kill(stopped, signal.SIGSTOP)
+    said = ""
+    while f"kill -CONT {stopped}" not in said:
+        line = process.stderr.readline()
+        assert line, said
+        said += line
+    os.kill(stopped, signal.SIGCONT)
+    _, err = process.communicate(timeout=300)
+    assert process.returncode == 0, err
+    assert (said + err).count("was stopped") == 1

@@ -140,7 +140,7 @@ def test_files_hold_everything_and_encoders_are_never_mixed(tiny, folder, tmp_pa
     classifier = Classifier(tiny, unknown=0.1, keep=2)
     classifier.learn(half(folder, True))
     classifier.save(tmp_path / "m")
-    back = Classifier.load(tmp_path / "m")
+    back = Classifier.load(tmp_path / "m", tiny)
     photos = half(folder, False)["red"]
     assert list(back.predict(photos)) == list(classifier.predict(photos))
     assert back.model.unknown == 0.1

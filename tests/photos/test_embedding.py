@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from protoreplay.data import pictures
 from protoreplay.encoders import pretrained
 from protoreplay.photos import embedding
 from protoreplay.photos.feature_cache import FeatureCache
@@ -101,7 +102,7 @@ def test_what_cannot_be_read_takes_its_place_in_the_stream(tiny, photo, error):
 
 
 def test_odd_files(tiny, tmp_path, monkeypatch):
-    monkeypatch.setattr(embedding, "LARGEST_FILE", 1000)
+    monkeypatch.setattr(pictures, "LARGEST_FILE", 1000)
     (tmp_path / "large.png").write_bytes(b"x" * 1001)
     paths = [tmp_path, tmp_path / "absent", tmp_path / "large.png"]
     errors = [one.error for one in embedding.embed_photos(pretrained.open_encoder(tiny), paths)]

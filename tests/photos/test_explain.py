@@ -72,5 +72,5 @@ def test_an_encoder_without_maps_says_so(taught):
     make.add("Flatten", onnx_graph.normalise(make, [0] * 3, [1] * 3), output="features", axis=1)
     graph = make.model([onnx_graph.pixels(8)], [onnx_graph.value("features", "N", 192)])
     flat = FrozenEncoder("flat", 8, "f", graph.SerializeToString())
-    with pytest.raises(UserError, match="flat does not average maps"):
+    with pytest.raises(UserError, match="flat does not average feature maps"):
         explain_photo(taught.model, flat, np.zeros((3, 8, 8), np.uint8), "x")

@@ -3,16 +3,18 @@
 import json
 import os
 import shutil
+import signal
 import socket
 import subprocess
+import sys
 import threading
 import time
 
 import pytest
 
+from protoreplay import Classifier
 from protoreplay.core.errors import UserError
-from protoreplay.photos import watching
-from tests.photos import fakes
+from tests.photos import real_photos
 
 paho = pytest.importorskip("paho.mqtt.client", reason="the extra `mqtt` is not installed")
 mqtt = pytest.importorskip("protoreplay.photos.mqtt")
@@ -87,45 +89,49 @@ def broker(tmp_path):
     broker.stop()
 
 
-def test_every_answer_arrives_once_also_when_the_broker_restarts(taught, broker, tmp_path):
-    """`PROTOREPLAY_PHOTOS=200` for two hundred photos."""
-    folder, said = tmp_path / "in", []
+class Watcher:
+    """The command `watch`."""
+
+    def __init__(self, folder, port):
+        self.said = folder / "said"
+        source, state, server = str(folder / "Gärden cam"), str(folder / "state"), f"127.0.0.1:{port}"
+        words = ["watch", str(folder / "m"), source, "--mqtt", server, "--every", "0.05", "--state", state]
+        with self.said.open("wb") as said:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "protoreplay.cli", *words], stdout=subprocess.DEVNULL, stderr=said
+            )
+
+    def stop(self):
+        self.process.send_signal(signal.SIGINT)
+        self.process.wait(60)
+
+
+def test_every_answer_arrives_once_also_when_the_broker_restarts(tiny, broker, tmp_path):
+    """`PROTOREPLAY_PHOTOS=200` for two hundred photos, `PROTOREPLAY_REAL_PHOTOS=FOLDER` for photos of your own."""
+    photos = sorted(real_photos.sub_folders(tmp_path / "photos", PHOTOS).glob("*/*"))
+    classifier = Classifier(real_photos.encoder_for(tiny))
+    classifier.learn({place.name: sorted(place.iterdir()) for place in (tmp_path / "photos").iterdir()})
+    classifier.save(tmp_path / "m")
+    folder = tmp_path / "Gärden cam"
     folder.mkdir()
-    listener = Listener(broker.port)
-    known = watching.WatchState(tmp_path / "state")
-    delivery = mqtt.MqttDelivery(f"127.0.0.1:{broker.port}", "Gärden cam", say=said.append)
-    source, stop = watching.WatchedFolder(folder, known), threading.Event()
-
-    class StoppedError(Exception):
-        pass
-
-    def before_look():
-        if stop.is_set():
-            raise StoppedError
-
-    def run():
-        with pytest.raises(StoppedError):
-            watching.watch_photos(taught, source, known, [delivery], 0.05, before_look=before_look)
-
-    thread = threading.Thread(target=run)
-    thread.start()
+    listener, watcher = Listener(broker.port), Watcher(tmp_path, broker.port)
     try:
-        for number in range(PHOTOS):
-            fakes.photo(("red", "green", "blue")[number % 3], number).save(folder / f"{number:03}.png")
+        for number, photo in enumerate(photos):
+            shutil.copy(photo, folder / f"{number:03}{photo.suffix}")
             if number == PHOTOS // 2:
                 until(lambda: len(listener.answers()) > PHOTOS // 4)
                 broker.stop()
             if number == PHOTOS * 2 // 3:
-                until(lambda: said)
+                until(lambda: b" is gone " in watcher.said.read_bytes())
                 broker.start()
         until(lambda: len(listener.answers()) >= PHOTOS)
-        time.sleep(0.5)  # for what should not come
     finally:
-        stop.set()
-        thread.join(60)
+        watcher.stop()
+    # Said when it stopped, so behind all that it has sent.
+    until(lambda: listener.messages[-1] == ("protoreplay/garden_cam/status", b"offline"))
     found = listener.answers()
     assert len(found) == len({one["id"] for one in found}) == len({one["photo"] for one in found}) == PHOTOS
-    assert {one["label"] for one in found} == {"red", "green", "blue"}
+    assert {one["label"] for one in found} >= {photo.parent.name for photo in photos[:1]}
     last = mqtt.MqttDelivery(f"127.0.0.1:{broker.port}", "Gärden cam")
     last.deliver(found[-1], again=True)  # a process that was killed before it wrote down that this one had arrived
     last.deliver({**found[-1], "id": "another"}, again=True)
@@ -134,9 +140,7 @@ def test_every_answer_arrives_once_also_when_the_broker_restarts(taught, broker,
     config = json.loads(dict(listener.messages)["homeassistant/sensor/protoreplay_garden_cam/config"])
     assert config["state_topic"] == "protoreplay/garden_cam"
     assert config["availability_topic"] == "protoreplay/garden_cam/status"
-    for one in (last, delivery):
-        one.close()
-    until(lambda: listener.messages[-1] == ("protoreplay/garden_cam/status", b"offline"))
+    last.close()
     listener.close()
 
 

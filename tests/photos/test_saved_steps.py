@@ -11,7 +11,7 @@ from tests.photos import fakes
 def again(classifier, path):
     """As another process finds it."""
     classifier.save(path)
-    return Classifier.load(path)
+    return Classifier.load(path, classifier.encoder.name)
 
 
 def same(one, other):

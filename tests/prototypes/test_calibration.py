@@ -188,6 +188,14 @@ def test_the_ridge_follows_the_data():
     assert c.calibrate(taught(means, even), usual=1.0).ridge >= 1.0
 
 
+@given(st.lists(st.floats(0.01, 1), max_size=6), st.lists(st.floats(0.01, 1), max_size=6))
+def test_the_lowest_of_a_valley_is_found_without_trying_everything(falls, rises):
+    losses = [*np.cumsum(falls)[::-1], 0.0, *np.cumsum(rises)]
+    tried = set()
+    assert c.lowest_of(len(losses), lambda place: tried.add(place) or losses[place]) == len(falls)
+    assert len(tried) <= abs(len(falls) - len(losses) // 2) + 3
+
+
 def test_more_classes_than_are_chosen_for_take_the_usual_ridge(monkeypatch):
     random = np.random.default_rng(0)
     members = [ClassSums.of(random.normal(size=(3, 60)), range(3 * k, 3 * k + 3)) for k in range(8)]

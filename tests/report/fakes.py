@@ -5,8 +5,8 @@ from protoreplay.experiments.run_folder import RunFolder
 from protoreplay.metrics.accuracy import Count
 
 
-def fake_run(path, method, seed, accuracies, settings=None, finished=True, kept=10, **config):
-    """A run folder with given accuracies (in percent of 100 images) on one new class after each task.
+def fake_run(path, method, seed, accuracies, settings=None, finished=True, kept=10, images=100, **config):
+    """A run folder with given accuracies (in percent of 100 `images`) on one new class after each task.
 
     `kept` is by name the numbers of what is kept, or those of the network.
     """
@@ -23,7 +23,7 @@ def fake_run(path, method, seed, accuracies, settings=None, finished=True, kept=
             **config,
         }
         folder.start(RunConfig(**said), [])
-        rows = [Count(i, j, 100, value) for i, value in enumerate(accuracies, 1) for j in range(1, i + 1)]
+        rows = [Count(i, j, images, value) for i, value in enumerate(accuracies, 1) for j in range(1, i + 1)]
         folder.write_counts(rows if finished else rows[:-1])
         items = kept if isinstance(kept, dict) else {"network": kept, "memory": 5}
         ledger = [{"name": name, "numbers": n, "bytes": 4 * n if n != 5 else 5} for name, n in items.items()]

@@ -70,7 +70,7 @@ def test_what_moved_is_written_for_the_claims(inside, tmp_path):
     assert record.correlation == {int(row["seed"]): pytest.approx(float(row["r"]), abs=1e-5) for row in seeds}
     assert (record.method.name, record.encoder) == ("vpr", "lite0@32")
     (tmp_path / "motion.json").write_text("{}")
-    with pytest.raises(UserError, match=r"motion.json is not what `protoreplay analyze` writes"):
+    with pytest.raises(UserError, match=r"motion.json was not written by `protoreplay analyze`"):
         read_motion([tmp_path])
 
 
@@ -81,10 +81,10 @@ def test_what_cannot_be_analysed_is_said_in_one_line(kept, tmp_path, monkeypatch
     (tmp_path / "other").mkdir()
     (tmp_path / "other/config.json").write_text(json.dumps({"model": "of another tool"}))
     cases = {
-        "empty": "holds no run: give a folder that `protoreplay run` or `bench` wrote to",
+        "empty": "has no runs: give a folder that `protoreplay run` or `bench` wrote to",
         "missing": "is not a folder: give one that",
         "other": "is not the configuration of a run",
-        "plain": "holds no finished run that kept its prototypes: do one with --keep-prototypes",
+        "plain": "has no finished run with kept prototypes: run a method with --keep-prototypes",
     }
     for name, message in cases.items():
         monkeypatch.setattr(sys, "argv", ["protoreplay", "analyze", str(tmp_path / name), "-o", str(tmp_path / "out")])
@@ -104,7 +104,7 @@ def test_several_settings_of_a_method_are_not_mixed(kept, tmp_path):
         execute_grid(
             resolve_grid("split-digits", ["vpr"], [0], {**QUICK, "tasks": 1, "ridge": ridge}, keep=True), tmp_path
         )
-    with pytest.raises(UserError, match="holds vpr with several settings or protocols"):
+    with pytest.raises(UserError, match="has vpr with several settings or protocols"):
         find_kept_runs(tmp_path, "vpr")
 
 

@@ -1,6 +1,7 @@
 import csv
 import io
 import json
+import re
 
 import pytest
 
@@ -9,6 +10,7 @@ from protoreplay.core.errors import UserError
 from protoreplay.experiments.run_folder import RunFolder
 from protoreplay.report import formats, method_tables
 from protoreplay.report.formats import Cell, Table
+from protoreplay.report.html_parts import table_element
 from tests.report.fakes import fake_run, many_runs
 
 
@@ -44,6 +46,12 @@ def test_the_best_of_each_column_stands_out_in_every_format(tmp_path):
     assert formats.table_as_text(made).count(" ^") == 3
     assert formats.table_as_markdown(made).count("**") == 6
     assert formats.table_as_latex(made).count("textbf") == 3
+    html = table_element(made, "Means over seeds")
+    assert len(re.findall(r'<td class="[a-z ]*strong">', html)) == 3
+    told = [formats.table_as_text(made).replace("^:", "Bold:"), formats.table_as_markdown(made)]
+    assert all("Bold: the best of each column." in one for one in (*told, formats.table_as_latex(made), html))
+    lines = list(csv.DictReader(io.StringIO(formats.table_as_csv(made))))
+    assert [line["final_best"] for line in lines] == ["False", "True"]
 
 
 def test_streams_that_differ_stand_apart_and_are_never_tested_against_each_other(tmp_path):
@@ -63,9 +71,28 @@ def test_streams_that_differ_stand_apart_and_are_never_tested_against_each_other
     assert [line[3].mark for line in made.body] == [False, True, False, False]
     assert made.note.endswith("Lines of different protocols cannot be compared.")
     with pytest.raises(
-        UserError, match="they share no seed on the same stream: there is split-digits and split-digits sh"
+        UserError, match="these methods have no seed on the same stream in common: split-digits and split-digits sh"
     ):
         method_tables.differences_table(groups, ["bad", "rich"])
+
+
+def test_runs_that_met_other_data_are_never_tested_against_each_other(tmp_path):
+    """A folder of photos may grow between two commands: neither its name nor a setting tells."""
+    for seed in range(3):
+        fake_run(tmp_path / f"a{seed}", "good", seed, [90 + seed, 80 + seed])
+        fake_run(tmp_path / f"b{seed}", "bad", seed, [50 + 2 * seed, 40 + seed])
+        fake_run(tmp_path / f"c{seed}", "fewer", seed, [45 + 2 * seed, 35 + seed], images=50)
+        fake_run(tmp_path / f"d{seed}", "more", seed, [30 + seed, 20 + seed], known_classes=[2, 4])
+    groups, _ = collect(tmp_path)
+    assert [(group.protocol, group.label) for group in groups] == [
+        ("split-digits", "good"),
+        ("split-digits", "bad"),
+        ("split-digits classes=4", "more"),
+        ("split-digits images=100", "fewer"),
+    ]
+    assert [line[3].mark for line in method_tables.results_table(groups).body] == [False, True, False, False]
+    with pytest.raises(UserError, match="they share no seed on the same stream"):
+        method_tables.differences_table(groups, ["bad", "fewer"])
 
 
 def test_marks_are_against_the_best_or_the_chosen(runs):
@@ -137,7 +164,7 @@ def test_all_pairs_are_one_family(tmp_path):
         (["good"], "--compare good: give at least two methods"),
         (["good", "good"], "give at least two methods"),
         (["good", "ugly"], "unknown method 'ugly' in this folder"),
-        (["good", "lonely"], "they share no seed"),
+        (["good", "lonely"], "these methods have no seed"),
     ],
 )
 def test_mistakes_in_a_comparison(runs, labels, message):
@@ -198,7 +225,7 @@ def test_metrics_of_few_shot_papers_and_by_class_and_the_second_underlined(tmp_p
     assert r"\underline{70.0}" in latex
     assert "Bold: the best of each column. Underlined: the second." in latex
     assert table.records[0]["top5"] is None
-    with pytest.raises(UserError, match="no run here counted its answers by class"):
+    with pytest.raises(UserError, match="no run here has confusion"):
         method_tables.classes_table(groups)
     folder = RunFolder(tmp_path / "a")
     folder.write_answers({"confusion": [(1, 0, 0, 5), (2, 0, 0, 3), (2, 0, 1, 1), (2, 1, 1, 2)]})

@@ -74,5 +74,5 @@ def test_a_network_of_the_users_is_frozen_and_known_by_its_code_and_weights(tmp_
     stream = digits()
     one, three = (embedded(stream, f"{name}.py:Net", 0).task(1).images for name in ("one", "three"))
     assert torch.equal(2 * one, three)
-    with pytest.raises(UserError, match="not the one this run was asked for"):
+    with pytest.raises(UserError, match="not the one this run was planned with"):
         embedded(stream, "one.py:Net", 0, expected=fingerprint_of("three.py:Net", shape))

@@ -214,7 +214,7 @@ def test_a_folder_of_photos_is_a_stream(tmp_path, kind):
         method.learn(task)
     images, labels = stream.test_set(1)
     assert (method.predict(images) == labels).all()
-    with pytest.raises(UserError, match="9 shots of class 'blue' are asked for: it has 4 training images"):
+    with pytest.raises(UserError, match="class 'blue' has 4 training images, fewer than the 9 shots requested"):
         make_stream(f"{kind}:{tmp_path}", shots=9)
 
 
@@ -258,7 +258,7 @@ def test_arrays_in_a_file_are_a_stream_also_where_they_are_not_square():
     assert stream.test_set(2)[0].unique().tolist() == [160]
     everything = make_stream("permuted:arrays.py:wide", shots="all", tasks=2)
     assert everything.task(1).images.shape == (15, 1, 12, 12)
-    with pytest.raises(UserError, match="6 shots of class 'a' are asked for: it has 5 training images"):
+    with pytest.raises(UserError, match="class 'a' has 5 training images, fewer than the 6 shots requested"):
         make_stream("split:arrays.py:wide", shots=6)
     assert make_stream("split:arrays.py:wide", shots=2, image_size=6).task(1).images.shape == (4, 1, 6, 6)
 
@@ -324,8 +324,8 @@ def test_no_method_learns_from_anything_but_the_draw(method_name, name):
     ("settings", "message"),
     [
         ({"shots": 0}, "shots=0: input should be greater than or equal to 1"),
-        ({"shots": 1000}, "1000 shots of class '0' are asked for: it has 128 training images"),
-        ({"tasks": 20}, "tasks=20: these classes make at most 9 tasks"),
+        ({"shots": 1000}, "class '0' has 128 training images, fewer than the 1000 shots requested"),
+        ({"tasks": 20}, "tasks=20: these classes allow at most 9 tasks"),
         ({"first_classes": 11}, "first_classes=11: the data has only 10 classes"),
         ({"class_order": "up"}, "class_order=up: give sorted, random, a file, or the classes with commas"),
         ({"shot": 5}, r"unknown setting 'shot' of split-digits \(did you mean shots\?\); known: class_order, "),

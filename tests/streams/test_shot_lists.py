@@ -68,12 +68,12 @@ def test_a_run_remembers_its_list(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("5\n\n99999\n", "list.txt, line 3: 99999 is no training image: there are 1297 of digits"),
-        ("5\n-1\n", "list.txt, line 2: '-1' is no index, and the names of digits's images are not known here"),
-        ("5\na/b.jpg\n", "list.txt, line 2: 'a/b.jpg' is no index"),
-        ("5\n6\n\n5\n", "list.txt, line 4: 5 was named before, in .*list.txt, line 1"),
+        ("5\n\n99999\n", "list.txt, line 3: 99999 is not a training image: digits has 1297"),
+        ("5\n-1\n", "list.txt, line 2: '-1' is not an index, and digits has no file names"),
+        ("5\na/b.jpg\n", "list.txt, line 2: 'a/b.jpg' is not an index"),
+        ("5\n6\n\n5\n", "list.txt, line 4: 5 is listed already, in .*list.txt, line 1"),
         ("\n\n", "list.txt is empty"),
-        (f"{of_class(2)[0]}\n\n{of_class(2)[1]}\n", "class '2' comes twice, in the sessions 1 and 2"),
+        (f"{of_class(2)[0]}\n\n{of_class(2)[1]}\n", "class '2' is in two sessions, 1 and 2"),
     ],
 )
 def test_a_wrong_list_names_file_and_line(tmp_path, text, message):
@@ -84,7 +84,7 @@ def test_a_wrong_list_names_file_and_line(tmp_path, text, message):
 
 
 def test_a_wrong_place_or_use_of_a_list(tmp_path):
-    with pytest.raises(UserError, match="there is no such file or folder"):
+    with pytest.raises(UserError, match="no such file or folder"):
         make_stream("split-digits", shot_list="absent.txt")
     with pytest.raises(UserError, match=r"the folder has no session_1\.txt"):
         make_stream("split-digits", shot_list=str(tmp_path))
@@ -131,7 +131,7 @@ def test_public_lists_name_images_by_path_and_may_name_test_images(tmp_path):
     with pytest.raises(UserError, match="leaves no test image of class 'n09'"):
         make_stream("split:mini-imagenet", **small)
     fakes.unpacked(place, {"test.txt": paths("n03", 3)})
-    with pytest.raises(UserError, match=r"test\.txt, line 1: .*n0300000003.jpg was named before, in .*session_2\.txt"):
+    with pytest.raises(UserError, match=r"test\.txt, line 1: .*n0300000003.jpg is listed already, in .*session_2\.txt"):
         make_stream("split:mini-imagenet", **small)
     fakes.unpacked(place, {"session_2.txt": paths("n03", 3, 10)})
     with pytest.raises(UserError, match=r"session_2\.txt, line 2: n0300000010\.jpg is not among the images of this"):
@@ -195,9 +195,9 @@ def test_class_order_from_a_list_and_from_a_file(tmp_path):
     long = resolve("fscil-cifar100", "nearest-mean", 0, {"class_order": ",".join(map(str, range(100)))})
     assert len(long.variant) < 100
     for wrong, message in {
-        "9,cat": "class_order names 'cat', which is neither a class nor a number from 0 to 9",
-        "9,9": "class_order names class '9' twice",
-        "9,8,7": "class_order names 3 of 10 classes: '0' is missing",
+        "9,cat": "class_order lists 'cat', which is neither a class nor a number from 0 to 9",
+        "9,9": "class_order lists class '9' twice",
+        "9,8,7": "class_order lists 3 of 10 classes: '0' is missing",
     }.items():
         with pytest.raises(UserError, match=message):
             make_stream("split-digits", class_order=wrong)

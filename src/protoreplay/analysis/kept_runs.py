@@ -43,19 +43,19 @@ def find_kept_runs(root: Path, method: str | None = None) -> list[KeptRun]:
     """
     folders = find_run_folders(root)
     if not folders:
-        raise UserError(f"{root} holds no run: give a folder that `protoreplay run` or `bench` wrote to")
+        raise UserError(f"{root} has no runs: give a folder that `protoreplay run` or `bench` wrote to")
     finished = [(folder, folder.finished_run()) for folder in folders]
     there = [(folder, run.config) for folder, run in finished if run and has_snapshots(folder)]
     if not there:
-        raise UserError(f"{root} holds no finished run that kept its prototypes: do one with --keep-prototypes")
+        raise UserError(f"{root} has no finished run with kept prototypes: run a method with --keep-prototypes")
     names = sorted({config.method.name for _, config in there})
     if method is None and len(names) > 1:
-        raise UserError(f"{root} holds prototypes of {', '.join(names)}: choose one with --method")
+        raise UserError(f"{root} has prototypes of {', '.join(names)}: choose one with --method")
     method = method or names[0]
     if method not in names:
         raise unknown_name("method", method, names, f" among the runs of {root} that kept prototypes")
     chosen = [(folder, config) for folder, config in there if config.method.name == method]
     if any(config.without_seed() != chosen[0][1].without_seed() for _, config in chosen):
-        raise UserError(f"{root} holds {method} with several settings or protocols: give the folder of one of them")
+        raise UserError(f"{root} has {method} with several settings or protocols: give the folder of one of them")
     runs = [KeptRun(folder.path, config, load_snapshots(folder)) for folder, config in chosen]
     return sorted(runs, key=lambda run: run.seed)

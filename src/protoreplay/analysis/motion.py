@@ -51,5 +51,5 @@ def read_motion(folders: Iterable[Path]) -> MotionRecord | None:
             try:
                 return MotionRecord.model_validate_json(path.read_bytes())
             except ValidationError:
-                raise UserError(f"{path} is not what `protoreplay analyze` writes: write it again") from None
+                raise UserError(f"{path} was not written by `protoreplay analyze`: run it again") from None
     return None

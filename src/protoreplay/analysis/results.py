@@ -46,6 +46,11 @@ class Result:
     kept_items: Mapping[str, int] = field(default_factory=dict)
     folder: RunFolder | None = field(default=None, compare=False, repr=False)
 
+    @property
+    def test_images(self) -> int:
+        """How many there were, of all tasks."""
+        return sum(row.n for row in self.counts if row.trained == self.config.tasks)
+
     def answers(self, name: str) -> list[Any]:
         """The rows of one of `run_folder.ANSWER_ROWS`, none of runs that are older than they are."""
         return self.folder.answers(name) if self.folder else []
@@ -94,7 +99,7 @@ METRICS: dict[str, Metric] = {
     "kept_bytes": Metric("kept bytes", lambda result: result.kept_bytes, False, 0, "lowest"),
 }
 RECORDED = tuple(METRICS)
-"""What a table for programs has; the others are computed when they are asked for."""
+"""What a table for programs has; the others are computed on request."""
 METRICS |= {
     "base": Metric("base %", _percent(accuracy.base_accuracy)),
     "novel": Metric("novel %", _percent(accuracy.novel_accuracy)),
@@ -174,7 +179,7 @@ class Group:
 
     @functools.cached_property
     def outdated(self) -> list[str]:
-        """The parts of its runs, such as `method`, that are of other source than the present one."""
+        """The parts of its runs, such as `method`, whose source code has changed since."""
         return sorted({part for result in self.results for part in result.config.outdated_code()})
 
     def chance(self) -> list[float]:
@@ -220,7 +225,7 @@ def collect(*roots: Path | str) -> tuple[list[Group], int]:
             results.setdefault(key, result)
     if not results:
         places = ", ".join(map(str, roots))
-        raise UserError(f"{places} holds no finished run ({unfinished} unfinished): run `protoreplay bench` first")
+        raise UserError(f"{places} has no finished runs ({unfinished} unfinished): run `protoreplay bench` first")
     return _group(list(results.values())), unfinished
 
 
@@ -268,7 +273,7 @@ def read_result(folder: RunFolder) -> Result | None:
         return None
     if not folder.has_events():
         raise UserError(
-            f"{folder.path} holds a finished run without its events.jsonl: do the run again or move it away"
+            f"{folder.path} has a finished run without events.jsonl: repeat the run or move its folder away"
         )
     events = folder.events()
     try:
@@ -276,7 +281,7 @@ def read_result(folder: RunFolder) -> Result | None:
         numbers, size = (sum(item[key] for item in kept) for key in ("numbers", "bytes"))
         items = {item["name"]: item["numbers"] for item in kept}
     except (TypeError, KeyError, IndexError):
-        raise UserError(f"{folder.path / 'events.jsonl'} is not the events of a finished run") from None
+        raise UserError(f"{folder.path / 'events.jsonl'} is not the event log of a finished run") from None
     return Result(*finished, seconds=seconds, kept_numbers=numbers, kept_bytes=size, kept_items=items, folder=folder)
 
 
@@ -285,14 +290,14 @@ def _group(results: list[Result]) -> list[Group]:
 
     Where a protocol or a method occurs more than once, its label says how.
     """
-    groups: dict[str, list[Result]] = {}
-    filled = _with_new_settings(results)
-    for result, said in zip(results, filled, strict=True):
-        groups.setdefault(json.dumps(said, sort_keys=True), []).append(result)
-    configs = [members[0].config for members in groups.values()]
+    groups: dict[str, list[tuple[Result, dict[str, Any]]]] = {}
+    for result, said, other in zip(results, _with_new_settings(results), _other_images(results), strict=True):
+        groups.setdefault(json.dumps([said, other], sort_keys=True), []).append((result, other))
+    configs = [members[0][0].config for members in groups.values()]
     short = short_names(dict.fromkeys(config.method.name for config in configs))
     names = [stream_name(config) for config in configs]
-    streams = _labels([(name, name, _stream_settings(config)) for name, config in zip(names, configs, strict=True)])
+    settings = [_stream_settings(members[0][0].config) | members[0][1] for members in groups.values()]
+    streams = _labels([(name, name, said) for name, said in zip(names, settings, strict=True)])
     labels = _labels(
         [
             ((stream, config.method.name), short[config.method.name], config.method.settings)
@@ -300,10 +305,28 @@ def _group(results: list[Result]) -> list[Group]:
         ]
     )
     found = [
-        Group(stream, label, sorted(members, key=lambda result: result.config.seed))
+        Group(stream, label, sorted((result for result, _ in members), key=lambda result: result.config.seed))
         for stream, label, members in zip(streams, labels, groups.values(), strict=True)
     ]
     return sorted(found, key=lambda group: (group.protocol, -group.summaries["avg"].mean))
+
+
+def _other_images(results: Sequence[Result]) -> list[dict[str, Any]]:
+    """Of each run, by name, what tells it from others of the same settings that met other data: a folder may grow.
+
+    How many classes there were, and how many test images where runs of one seed had different ones.
+    """
+    streams = [json.dumps([stream_name(one.config), _stream_settings(one.config)], sort_keys=True) for one in results]
+    classes, images = defaultdict[str, set[int]](set), defaultdict[tuple[str, int], set[int]](set)
+    for stream, one in zip(streams, results, strict=True):
+        classes[stream].add(max(one.config.known_classes, default=0))
+        images[stream, one.config.seed].add(one.test_images)
+    changed = {stream for (stream, _), numbers in images.items() if len(numbers) > 1}
+    return [
+        ({"classes": max(one.config.known_classes, default=0)} if len(classes[stream]) > 1 else {})
+        | ({"images": one.test_images} if stream in changed else {})
+        for stream, one in zip(streams, results, strict=True)
+    ]
 
 
 def _with_new_settings(results: list[Result]) -> list[dict[str, Any]]:

@@ -19,11 +19,12 @@ from protoreplay.cli.list_commands import lists_app
 from protoreplay.cli.model_commands import models_app
 from protoreplay.cli.photo_commands import photos_app
 from protoreplay.cli.photo_tools_commands import tools_app
+from protoreplay.cli.plain_help import PlainCommand, PlainGroup
 from protoreplay.cli.research_commands import research_app
 from protoreplay.cli.result_commands import results_app
 from protoreplay.cli.serve_commands import serve_app
 from protoreplay.cli.watch_command import watch_app
-from protoreplay.core.errors import UserError
+from protoreplay.core.errors import UserError, print_to_stderr
 from protoreplay.core.extras import research_remedy
 
 DOORS = {
@@ -42,7 +43,7 @@ def _print_version(wanted: bool) -> None:
 
 def _root(
     version: Annotated[
-        bool, typer.Option("--version", help="Print the version and stop.", is_eager=True, callback=_print_version)
+        bool, typer.Option("--version", help="Print the version and exit.", is_eager=True, callback=_print_version)
     ] = False,
 ) -> None:
     pass
@@ -50,6 +51,7 @@ def _root(
 
 def _all_commands() -> typer.Typer:
     everything = typer.Typer(
+        cls=PlainGroup,
         no_args_is_help=True,
         pretty_exceptions_enable=False,
         callback=_root,
@@ -62,8 +64,18 @@ def _all_commands() -> typer.Typer:
                 command.rich_help_panel = door
             for group in part.registered_groups:
                 group.rich_help_panel = door
+            _show_no_types(part)
             everything.add_typer(part)
     return everything
+
+
+def _show_no_types(part: typer.Typer) -> None:
+    for command in part.registered_commands:
+        command.cls = PlainCommand
+    for group in part.registered_groups:
+        group.cls = PlainGroup
+        if group.typer_instance:
+            _show_no_types(group.typer_instance)
 
 
 app = _all_commands()
@@ -86,7 +98,7 @@ def _one_line_errors() -> Iterator[None]:
         message = f"{error.filename or 'files'}: {error.strerror or error}"
     else:
         return
-    print(f"protoreplay: {' '.join(message.split())}", file=sys.stderr)
+    print_to_stderr(f"protoreplay: {' '.join(message.split())}")
     sys.exit(2)
 
 

@@ -1,4 +1,4 @@
-"""The commands that look closer: ablations, kept prototypes, memory; heavy parts are imported when needed."""
+"""The commands that analyse: ablations, kept prototypes, memory; heavy parts are imported when needed."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -36,10 +36,10 @@ analysis_app = typer.Typer()
 @analysis_app.command("ablate")
 def ablate_command(
     protocol: ProtocolName,
-    methods: Annotated[str, typer.Option(help="vpr, vpr-paper, or both.")] = "vpr,vpr-paper",
+    methods: Annotated[str, typer.Option(metavar="A,B", help="vpr, vpr-paper, or both.")] = "vpr,vpr-paper",
     only: Annotated[
         str | None,
-        typer.Option(metavar="A,B", help="Some of them, by our name or the paper's, such as NoWeightEucli."),
+        typer.Option(metavar="A,B", help="Run only these ablations, by our name or the paper's: NoWeightEucli."),
     ] = None,
     seeds: Seeds = "3",
     overrides: Overrides = None,
@@ -54,12 +54,13 @@ def ablate_command(
     out: Annotated[
         Path | None,
         typer.Option(
-            help="The folder for all runs, the page and its figures.",
+            metavar="DIR",
+            help="Folder for all runs, the page and its figures.",
             show_default="runs/ablations/PROTOCOL",
         ),
     ] = None,
 ) -> None:
-    """Run VPR without each of its ingredients: a table of paired differences, bars, and a page; resumable as bench."""
+    """Run VPR without each of its components; print paired differences and write a page. Resumes like bench."""
     from protoreplay.analysis.ablations import ABLATED_METHODS, plan_ablations
     from protoreplay.experiments.grid import RunsFailedError, execute_grid
     from protoreplay.experiments.grid_queue import default_runs_folder
@@ -106,10 +107,14 @@ def ladder_command(
     keep: Keep = False,
     out: Annotated[
         Path | None,
-        typer.Option(help="The folder for all runs, the page and its figure.", show_default="runs/ladder/PROTOCOL"),
+        typer.Option(
+            metavar="DIR",
+            help="Folder for all runs, the page and its figure.",
+            show_default="runs/ladder/PROTOCOL",
+        ),
     ] = None,
 ) -> None:
-    """Go from the paper's form of VPR to its closed form, one change at a time; resumable as bench."""
+    """Go from the paper's form of VPR to its closed form, one change at a time. Resumes like bench."""
     from protoreplay.analysis.ladder import plan_ladder
     from protoreplay.experiments.grid import RunsFailedError, execute_grid
     from protoreplay.experiments.grid_queue import default_runs_folder
@@ -140,19 +145,25 @@ def ladder_command(
 @analysis_app.command("analyze")
 def analyze_command(
     folder: RunsFolder,
-    output: Annotated[Path, typer.Option("--output", "-o", help="The folder for the page, its figures and numbers.")],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="DIR", help="Folder for the page, its figures and numbers.")
+    ],
     method: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="One that kept its prototypes.", show_default="the only one that did"),
+        typer.Option(
+            metavar="NAME",
+            help="Method to analyze, if several kept their prototypes.",
+            show_default="the only one that did",
+        ),
     ] = None,
     encoder: Annotated[
         str, typer.Option(metavar="lite2|timm:NAME|FILE.onnx", help="Encoder that defines visual similarity.")
     ] = "lite2",
     images: Annotated[
-        str, typer.Option(metavar="training|test", help="The images that the maps show; in the paper, training images.")
+        str, typer.Option(metavar="training|test", help="Images to map; the paper maps training images.")
     ] = "training",
 ) -> None:
-    """Look into runs of `--keep-prototypes`: maps, motion, similarity, confidence, forgetting, confusion."""
+    """Analyze runs made with `--keep-prototypes`: maps, motion, similarity, confidence, forgetting, confusion."""
     from protoreplay.analysis.kept_runs import find_kept_runs
     from protoreplay.report.analysis_page import write_analysis_page
 
@@ -166,10 +177,11 @@ def memory_command(
     protocol: ProtocolName,
     methods: MethodNames = "all",
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Draw it, task by task, into this file (.png, .pdf, .svg).")
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help="Also plot it task by task (.png, .pdf or .svg)."),
     ] = None,
 ) -> None:
-    """Print what each method carries from task to task, counted on real objects, next to the paper's count."""
+    """Print the memory that each method carries from task to task, measured on real objects."""
     from protoreplay.analysis.memory_ledger import measure_memory
     from protoreplay.streams import protocols
 
@@ -183,7 +195,7 @@ def memory_command(
         from protoreplay.report.memory_figure import memory_figure
 
         save_figure(memory_figure(everything), output)
-    rows = [("method", "numbers", "bytes", "by the paper's count", "item by item, in numbers")]
+    rows = [("method", "numbers", "bytes", "paper's count", "numbers by item")]
     for measured in everything:
         items = ", ".join(f"{item.name} {item.numbers:,}" for item in measured.ledger)
         paper = "" if measured.paper is None else f"{measured.paper / 1e5:.1f}e5"

@@ -12,15 +12,15 @@ if TYPE_CHECKING:
     from protoreplay.data.catalog import DatasetEntry
 
 data_app = typer.Typer()
-datasets_app = typer.Typer(no_args_is_help=True, help="Get, import, list and verify datasets.")
+datasets_app = typer.Typer(no_args_is_help=True, help="Download, import, list and verify datasets.")
 data_app.add_typer(datasets_app, name="data")
 
-DatasetName = Annotated[str, typer.Argument(metavar="NAME", help="A name of `protoreplay data ls`.")]
+DatasetName = Annotated[str, typer.Argument(metavar="NAME", help="Dataset to use; `protoreplay data ls` lists them.")]
 
 
 @datasets_app.command("ls")
 def ls_command() -> None:
-    """List the datasets: what is on this machine and from where, and what could be got."""
+    """List the datasets, with their state on this machine."""
     from protoreplay.core.places import data_folder
     from protoreplay.data.catalog import DATASETS
 
@@ -31,7 +31,7 @@ def ls_command() -> None:
 
 @datasets_app.command("get")
 def get_command(name: DatasetName) -> None:
-    """Download a dataset into the cache and check it; what is there already is checked only."""
+    """Download a dataset into the cache and verify it. A cached dataset is only verified."""
     from protoreplay.core.terminal import item_progress
     from protoreplay.data import catalog
 
@@ -43,9 +43,9 @@ def get_command(name: DatasetName) -> None:
 @datasets_app.command("import")
 def import_command(
     name: DatasetName,
-    path: Annotated[Path, typer.Argument(metavar="PATH", help="A folder, .tar, .tar.gz or .zip.")],
+    path: Annotated[Path, typer.Argument(metavar="PATH", help="Folder, .tar, .tar.gz or .zip file.")],
 ) -> None:
-    """Read a copy of a dataset that you have into the cache."""
+    """Import your own copy of a dataset into the cache."""
     from protoreplay.core.terminal import item_progress
     from protoreplay.data import catalog
 
@@ -56,9 +56,11 @@ def import_command(
 
 @datasets_app.command("verify")
 def verify_command(
-    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="All that is there if left out.")] = None,
+    name: Annotated[
+        str | None, typer.Argument(metavar="NAME", help="Dataset to verify.", show_default="all in the cache")
+    ] = None,
 ) -> None:
-    """Read every byte of a dataset again and compare digests."""
+    """Read a cached dataset again and compare its checksums."""
     from protoreplay.data import catalog
 
     names = [name] if name else [e.name for e in catalog.DATASETS.values() if e.file and e.file.path.exists()]
@@ -66,7 +68,7 @@ def verify_command(
     for each in names:
         try:
             catalog.dataset_file(each).verify()
-            print(f"{each}: whole")
+            print(f"{each}: intact")
         except UserError as error:
             problems.append(str(error))
     if problems:
@@ -85,7 +87,7 @@ def path_command(name: DatasetName) -> None:
 
 
 def _print_features() -> None:
-    """What `--encoder` has kept, and how much that may become."""
+    """What `--encoder` has cached, and its limit."""
     from protoreplay.encoders.feature_store import LIMIT, features_folder, stored_features
 
     if not (stored := stored_features()):
@@ -96,12 +98,12 @@ def _print_features() -> None:
             for one in stored
         ]
     )
-    print(f"in {features_folder()}; together at most {LIMIT / 1e9:g} GB: what was not used for longest goes first")
+    print(f"in {features_folder()}; limited to {LIMIT / 1e9:g} GB, the least recently used are deleted first")
 
 
 def _state(entry: "DatasetEntry") -> str:
     if entry.file is None:
-        return "always there"
+        return "always available"
     if not entry.file.path.exists():
         return f"here, in {entry.system_copy}" if entry.is_in_system else f"not here: {entry.file.remedy}"
     try:

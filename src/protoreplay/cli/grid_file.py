@@ -1,4 +1,4 @@
-"""`bench --grid FILE.toml`: a comparison in one file, with the tables and figures that it ends in."""
+"""`bench --grid FILE.toml`: a comparison in one file, with its tables and figures."""
 
 import tomllib
 from collections.abc import Sequence
@@ -20,55 +20,55 @@ class GridTable(Settings):
     """One table of the comparison."""
 
     metrics: tuple[str, ...] = ()
-    """Columns, as of `table --metrics`; some usual ones where it is empty."""
+    """Columns, as in `table --metrics`; the default columns if empty."""
     spread: str = "std"
     """`std`, `sem` or `ci`."""
     against: str | None = None
-    """The method whose difference from the others is marked."""
+    """The method that the others are compared with."""
     format: str = "text"
     """`text`, `md`, `csv`, `json` or `latex`."""
     file: Path | None = None
-    """Where it goes; it is printed where this is left out."""
+    """File to write; without it, the table is printed."""
 
 
 class GridFigures(Settings):
     """The figures of the comparison."""
 
     folder: Path = Path("figures")
-    """Where they go."""
+    """Folder to write to."""
     width: str | None = None
-    """Such as `3.3in`."""
+    """Width of the figures, such as `3.3in`."""
 
 
 class GridFile(Settings):
-    """A comparison: what is run, and what is made of it."""
+    """A comparison: its runs, and the tables, figures and page made from them."""
 
     protocol: str = ""
-    """A name of `protoreplay protocols`."""
+    """A protocol from `protoreplay protocols`."""
     methods: tuple[str, ...] = ("all",)
-    """Names of `protoreplay methods`, or your own."""
+    """Methods from `protoreplay methods`, or your own."""
     seeds: int | str | tuple[int, ...] = 3
-    """How many, or which: `5`, `"100-104"`, `[1, 7]`."""
+    """The number of seeds, or the seeds: `5`, `"100-104"`, `[1, 7]`."""
     evaluation: Literal["test", "validation"] = "test"
-    """Which images the runs are tested on."""
+    """The images that the runs are evaluated on."""
     encoder: str = ""
-    """A frozen encoder for all methods, as of `--encoder`."""
+    """A frozen encoder for all methods, as in `--encoder`."""
     out: Path | None = None
-    """The folder of the runs; `runs/PROTOCOL` where it is left out."""
+    """The folder of the runs; by default `runs/PROTOCOL`."""
     settings: dict[str, Any] = Field(default_factory=dict)
-    """Settings of the protocol or the methods, as of `--set`."""
+    """Settings of the protocol or the methods, as in `--set`."""
     vary: dict[str, tuple[Any, ...]] = Field(default_factory=dict)
-    """Settings with several values each, as of `--vary`."""
+    """Settings with several values each, as in `--vary`."""
     table: tuple[GridTable, ...] = (GridTable(),)
     """The tables."""
     figures: GridFigures | None = None
-    """The figures; none where it is left out."""
+    """The figures; by default none."""
     report: Path | None = None
-    """The HTML page; none where it is left out."""
+    """The HTML page; by default none."""
 
     @classmethod
     def read(cls, path: Path) -> "GridFile":
-        """The comparison in a file; a mistake in it is a `UserError` that names the key."""
+        """Read a comparison from a file; a mistake in it is a `UserError` that names the key."""
         try:
             said = tomllib.loads(path.read_text(encoding="utf-8"))
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
@@ -78,12 +78,12 @@ class GridFile(Settings):
             said["table"] = [tables]
         found = cls.parse(said, str(path))
         if not found.protocol:
-            raise UserError(f"{path}: it names no protocol")
+            raise UserError(f"{path}: the key `protocol` is missing")
         found.check()
         return found
 
     def check(self) -> None:
-        """A `UserError` for what would otherwise be found when all runs are done."""
+        """Raise a `UserError` for a mistake that would otherwise come up after all runs."""
         from protoreplay.analysis.results import METRICS
         from protoreplay.report.formats import FORMATS
         from protoreplay.report.method_tables import SPREADS
@@ -116,7 +116,7 @@ class GridFile(Settings):
         )
 
     def write(self, groups: Sequence[Any], unfinished: int) -> list[str]:
-        """Write tables, figures and page; returns what is to be printed: tables without a file, and paths."""
+        """Write tables, figures and page; returns what to print: the tables without a file, and the paths."""
         from protoreplay.report.formats import FORMATS
         from protoreplay.report.method_tables import results_table
         from protoreplay.report.results_page import write_figures, write_results_page

@@ -1,4 +1,4 @@
-"""The commands that list what there is by name: methods, protocols."""
+"""The commands that list methods and protocols."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -20,7 +20,7 @@ lists_app.add_typer(protocols_app, name="protocols")
 
 @methods_app.callback()
 def methods_command(context: typer.Context) -> None:
-    """List the methods, or show the settings of one."""
+    """List the methods; `methods show METHOD` prints the settings of one."""
     if context.invoked_subcommand is None:
         from protoreplay.methods.registry import METHODS
 
@@ -28,8 +28,8 @@ def methods_command(context: typer.Context) -> None:
 
 
 @methods_app.command("show")
-def show_method_command(name: Annotated[str, typer.Argument(metavar="METHOD")]) -> None:
-    """Print a method's settings with their defaults; a protocol may prescribe others."""
+def show_method_command(name: Annotated[str, typer.Argument(metavar="METHOD", help="Name of the method.")]) -> None:
+    """Print a method's settings and their defaults. A protocol may prescribe other values."""
     from protoreplay.methods.registry import get_method
 
     entry = get_method(name)
@@ -39,7 +39,7 @@ def show_method_command(name: Annotated[str, typer.Argument(metavar="METHOD")]) 
 
 @protocols_app.callback()
 def protocols_command(context: typer.Context) -> None:
-    """List the protocols, or show the settings of one."""
+    """List the protocols; `protocols show PROTOCOL` prints the settings of one."""
     if context.invoked_subcommand is None:
         from protoreplay.data.catalog import dataset_entry
         from protoreplay.streams.protocols import PROTOCOLS
@@ -49,7 +49,7 @@ def protocols_command(context: typer.Context) -> None:
             entry = dataset_entry(protocol.data)
             state = f"{protocol.data}, here"
             if entry.file is not None and not entry.is_here:
-                state = f"{protocol.data}, missing: {entry.file.remedy}"
+                state = f"{protocol.data}, not here: {entry.file.remedy}"
             rows.append((protocol.name, protocol.kind, *protocol.outline(), state))
         rows += [("split:FOLDER", "incremental class", "", "", "", "your photos, one sub-folder per class")]
         rows += [("permuted:FOLDER", "incremental domain", "", "", "", "your photos, one sub-folder per class")]
@@ -59,13 +59,14 @@ def protocols_command(context: typer.Context) -> None:
 @protocols_app.command("show")
 def show_protocol_command(
     name: ProtocolName,
-    seed: Annotated[int, typer.Option(help="Of the draw in the picture.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the stream to draw.")] = 0,
     overrides: Overrides = None,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Draw the task stream into this file (.png, .pdf, .svg).")
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help="Also draw the task stream (.png, .pdf or .svg)."),
     ] = None,
 ) -> None:
-    """Print a protocol's settings and what it prescribes to methods; with -o, draw its tasks."""
+    """Print a protocol's settings and those that it prescribes for methods."""
     from protoreplay.streams.protocols import get_protocol
 
     protocol = get_protocol(name)

@@ -1,4 +1,4 @@
-"""`new-method`: a method of one's own to begin with, in one file, and its test."""
+"""`new-method`: a method to start from, in one file, and its test."""
 
 import re
 from pathlib import Path
@@ -25,11 +25,11 @@ class CLASSConfig(Settings):
     """Every setting has a default, a range, and a docstring that says where the value comes from."""
 
     temperature: float = Field(0.1, gt=0)
-    """Of the softmax over distances (ours)."""
+    """Temperature of the softmax over distances (ours)."""
 
 
 class CLASS(Method[CLASSConfig]):
-    """The nearest mean of pixels, to begin with: change `_features`, `_learn` and `_classifier`."""
+    """The nearest mean of pixels, as a start: change `_features`, `_learn` and `_classifier`."""
 
     Config = CLASSConfig
     summary = "nearest mean of pixels"
@@ -45,7 +45,7 @@ class CLASS(Method[CLASSConfig]):
         self.images = self.carry("images", torch.zeros(context.num_classes, device=self.device))
 
     def _features(self, images: Tensor) -> Tensor:
-        """Of a batch, uint8 N x C x H x W, what `_classifier` works on, N x D."""
+        """The features of a batch of uint8 images, N x C x H x W, that `_classifier` works on, N x D."""
         return images.flatten(1).float() / 255
 
     def _learn(self, task: Task, on_step: StepCallback) -> None:
@@ -90,15 +90,15 @@ def test_it_is_better_than_chance():
 
 
 def write_method_skeleton(name: str, folder: Path) -> list[Path]:
-    """Write `NAME.py` and `test_NAME.py` into a folder; returns their paths. Nothing is written over."""
+    """Write `NAME.py` and `test_NAME.py` into a folder; returns their paths. Existing files are never replaced."""
     words = re.findall(r"[A-Za-z][a-z0-9]*|[A-Z0-9]+", name)
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_-]*", name) or not words:
-        raise UserError(f"{name}: a method's name has letters, digits and hyphens, and begins with a letter")
+        raise UserError(f"{name}: a method's name must start with a letter and have only letters, digits and hyphens")
     file, kind = name.replace("-", "_").lower(), "".join(word[0].upper() + word[1:] for word in words)
     paths = {folder / f"{file}.py": _METHOD, folder / f"test_{file}.py": _TEST}
     for path in paths:
         if path.exists():
-            raise UserError(f"{path} is there already: choose another name or --out")
+            raise UserError(f"{path} already exists: choose another name or --out")
     folder.mkdir(parents=True, exist_ok=True)
     for path, text in paths.items():
         filled = text.replace("CLASS_NAME", "METHOD").replace("CLASS", kind).replace("FILE", file)

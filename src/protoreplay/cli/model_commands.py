@@ -50,7 +50,7 @@ def unite_classes(
 @models_app.command("explain")
 def explain_answer(
     path: ModelFile,
-    photo: Annotated[Path, typer.Argument(metavar="PHOTO")],
+    photo: Annotated[Path, typer.Argument(metavar="PHOTO", help="The photo to explain.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="The picture to write, a PNG file.")],
     encoder: EncoderName = None,
     force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,

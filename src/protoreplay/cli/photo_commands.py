@@ -163,7 +163,7 @@ def show_model(
 @photos_app.command("forget")
 def forget_class(
     path: ModelFile,
-    name: Annotated[str | None, typer.Argument(metavar="[CLASS]")] = None,
+    name: Annotated[str | None, typer.Argument(metavar="[CLASS]", help="The class to forget.")] = None,
     photo: Annotated[Path | None, typer.Option(metavar="PATH", help="Only this photo; CLASS may be left out.")] = None,
 ) -> None:
     """Remove every trace of a class or a photo, from the model and the cache of features; this cannot be undone."""
@@ -181,8 +181,8 @@ def forget_class(
 @photos_app.command("rename")
 def rename_class(
     path: ModelFile,
-    old: Annotated[str, typer.Argument(metavar="OLD")],
-    new: Annotated[str, typer.Argument(metavar="NEW")],
+    old: Annotated[str, typer.Argument(metavar="OLD", help="The present name.")],
+    new: Annotated[str, typer.Argument(metavar="NEW", help="The new name.")],
     yes: Yes = False,
 ) -> None:
     """Give a class another name."""
@@ -219,7 +219,7 @@ def evaluate_model(
     folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="A sub-folder of photos per class.")],
     unknown: Unknown = None,
     encoder: EncoderName = None,
-    format: Annotated[str, typer.Option(metavar="text|json")] = "text",
+    format: Annotated[str, typer.Option(metavar="text|json", help="Output format.")] = "text",
     wrong: Annotated[
         Path | None, typer.Option("--wrong", metavar="FILE", help="Also list the photos not answered rightly, as CSV.")
     ] = None,
@@ -275,7 +275,9 @@ def open_classifier(path: Path, encoder: str | None, cache: bool, must_exist: bo
     # Pillow warns of what it can live with; what it cannot live with is an error.
     warnings.filterwarnings("ignore", module=r"PIL\.")
     if must_exist or path.exists():
-        return Classifier.load(path, encoder, cache)
+        classifier = Classifier.load(path, encoder, cache)
+        _ = classifier.encoder  # a `UserError` now, before any work, where it is none of ours and was not named
+        return classifier
     return Classifier(encoder or DEFAULT_ENCODER, cache=cache)
 
 
@@ -283,9 +285,10 @@ def open_classifier(path: Path, encoder: str | None, cache: bool, must_exist: bo
 def changed_model(path: Path) -> "Iterator[Classifier]":
     """The classifier of a file, held against other processes, and saved in the end."""
     from protoreplay.photos import model_file
+    from protoreplay.photos.classifier import Classifier
 
     with model_file.model_lock(path, print_to_stderr):
-        classifier = open_classifier(path, None, cache=True, must_exist=True)
+        classifier = Classifier.load(path)  # whose encoder may be anything: it is not opened
         yield classifier
         classifier.save(path)
 

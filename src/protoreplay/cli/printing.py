@@ -25,7 +25,7 @@ def print_table(table: "Table", unfinished: int, format: str = "text") -> None:
 
     print(FORMATS[format](table))
     if unfinished:
-        print(f"{unfinished} unfinished runs are not shown", file=sys.stderr)
+        print(f"not shown: unfinished runs ({unfinished})", file=sys.stderr)
 
 
 def end_with_failures(error: "RunsFailedError") -> NoReturn:

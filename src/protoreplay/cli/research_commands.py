@@ -1,4 +1,4 @@
-"""The commands that do runs: one, many, and many to choose settings by."""
+"""The commands that run methods: one run, a grid of runs, and a search for settings."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -45,7 +45,7 @@ research_app = typer.Typer()
 def run_command(
     protocol: ProtocolName,
     method: OneMethod = "vpr",
-    seed: Annotated[int, typer.Option(help="Fixes the draw of images and all that is random.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the image draw and of all other randomness.")] = 0,
     overrides: Overrides = None,
     encoder: EncoderOption = "",
     evaluation: EvalOn = "test",
@@ -56,10 +56,10 @@ def run_command(
     keep: Keep = False,
     out: Annotated[
         Path | None,
-        typer.Option(help="The run's folder.", show_default="runs/PROTOCOL/METHOD/seed-N"),
+        typer.Option(metavar="DIR", help="Folder for the run.", show_default="runs/PROTOCOL/METHOD/seed-N"),
     ] = None,
 ) -> None:
-    """Teach one method one stream of tasks, testing after each; the same command continues an interrupted run."""
+    """Run one method on one stream of tasks and test it after each. The same command resumes an interrupted run."""
     from protoreplay.experiments.grid_queue import default_runs_folder, run_path
     from protoreplay.experiments.run import execute
     from protoreplay.experiments.run_progress import for_this_terminal
@@ -79,7 +79,7 @@ def run_command(
 @research_app.command("bench")
 def bench_command(
     protocol: Annotated[
-        str | None, typer.Argument(metavar="PROTOCOL", help="A name of `protoreplay protocols`.")
+        str | None, typer.Argument(metavar="PROTOCOL", help="Protocol to run; not needed with --grid.")
     ] = None,
     methods: MethodNames = "all",
     seeds: Seeds = "3",
@@ -89,7 +89,7 @@ def bench_command(
     evaluation: EvalOn = "test",
     grid: Annotated[
         Path | None,
-        typer.Option("--grid", metavar="FILE.toml", help="All of this, and tables and figures, from a file."),
+        typer.Option("--grid", metavar="FILE.toml", help="Read the comparison, its tables and figures from a file."),
     ] = None,
     device: Device = "cpu",
     jobs: Jobs = 1,
@@ -101,9 +101,11 @@ def bench_command(
     keep_prototypes: KeepPrototypes = False,
     redo: Redo = False,
     keep: Keep = False,
-    out: Annotated[Path | None, typer.Option(help="The folder for all runs.", show_default="runs/PROTOCOL")] = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Folder for all runs.", show_default="runs/PROTOCOL")
+    ] = None,
 ) -> None:
-    """Run methods with seeds and settings and print the table; finished runs are not done again, failed ones are."""
+    """Run methods over seeds and settings and print the table. Finished runs are skipped, failed ones are retried."""
     from protoreplay.cli.grid_file import GridFile
     from protoreplay.experiments.grid import RunsFailedError, execute_grid
     from protoreplay.experiments.grid_queue import default_runs_folder, run_path
@@ -111,7 +113,7 @@ def bench_command(
 
     if grid:
         if protocol or overrides or vary or encoder or (methods, seeds, evaluation) != ("all", "3", "test"):
-            raise UserError(f"--grid {grid} says what is run: leave out PROTOCOL, --methods, --seeds, --set and others")
+            raise UserError(f"--grid {grid} defines the runs: leave out PROTOCOL, --methods, --seeds, --set and so on")
         wanted = GridFile.read(grid)
     elif protocol:
         settings, varied = parse_pairs(overrides), {key: tuple(v) for key, v in parse_varied(vary).items()}
@@ -144,10 +146,10 @@ def _collected(*roots: Path) -> "tuple[list[Group], int]":
 
 @research_app.command("new-method")
 def new_method_command(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Such as fecam, or my-method.")],
-    out: Annotated[Path, typer.Option(help="The folder to write to.")] = Path(),
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the method, such as my-method.")],
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder to write to.")] = Path(),
 ) -> None:
-    """Write a method of your own to begin with: one file that works, and its test."""
+    """Create a working method of your own to start from: one file and its test."""
     from protoreplay.cli.method_skeleton import write_method_skeleton
 
     for path in write_method_skeleton(name, out):
@@ -165,20 +167,24 @@ def _print_results(root: Path) -> None:
 def tune_command(
     protocol: ProtocolName,
     method: OneMethod,
-    seeds: Annotated[int, typer.Option(min=1, help="Number of validation streams, from seed 1000.")] = 3,
+    seeds: Annotated[int, typer.Option(min=1, help="Number of validation streams, from seed 1000 on.")] = 3,
     tasks: Annotated[
-        int | None, typer.Option(min=1, help="Tasks of each stream.", show_default="all, at most 10")
+        int | None, typer.Option(min=1, help="Number of tasks in each stream.", show_default="all, at most 10")
     ] = None,
     overrides: Overrides = None,
     vary: Vary = None,
     encoder: EncoderOption = "",
-    store: Annotated[Path | None, typer.Option(help="Add what is found to this JSON file of tuned settings.")] = None,
+    store: Annotated[
+        Path | None, typer.Option(metavar="FILE.json", help="Add the chosen settings to this file.")
+    ] = None,
     jobs: Jobs = 1,
     redo: Redo = False,
     keep: Keep = False,
-    out: Annotated[Path | None, typer.Option(help="Folder of the trials.", show_default="runs/tune/PROTOCOL")] = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Folder for the trials.", show_default="runs/tune/PROTOCOL")
+    ] = None,
 ) -> None:
-    """Choose a method's settings, and whether it augments images, on validation images from the training data."""
+    """Choose a method's settings, augmentation included, on validation images held out of the training set."""
     from protoreplay.experiments.grid import RunsFailedError
     from protoreplay.experiments.grid_queue import default_runs_folder
     from protoreplay.experiments.run_progress import for_this_terminal
@@ -204,4 +210,4 @@ def tune_command(
         print_to_stderr(f"protoreplay: {sentence}")
     if store:
         add_to(store, found)
-        print_to_stderr(f"protoreplay: stored: take it with --methods {method}@{store}")
+        print_to_stderr(f"protoreplay: settings stored; use them with --methods {method}@{store}")

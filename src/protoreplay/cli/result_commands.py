@@ -1,4 +1,4 @@
-"""The commands that show what finished runs say: as a table, as a page."""
+"""The commands that show the results of finished runs: as a table, as a page."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -16,12 +16,13 @@ if TYPE_CHECKING:
 results_app = typer.Typer()
 
 Against = Annotated[
-    str | None, typer.Option(metavar="METHOD", help="Mark what differs from this one, not from the best average.")
+    str | None,
+    typer.Option(metavar="METHOD", help="Mark methods that differ from this one.", show_default="the best average"),
 ]
 
 
 def _read_folders(folders: list[Path]) -> "tuple[list[Group], int, MotionRecord | None]":
-    """The runs in some folders, how many are unfinished, and what `analyze` wrote of motion into one of them."""
+    """The runs in some folders, the number of unfinished ones, and the motion recorded in one of them by `analyze`."""
     from protoreplay.analysis.motion import MOTION_FILE, read_motion
     from protoreplay.analysis.results import collect
 
@@ -32,23 +33,28 @@ def _read_folders(folders: list[Path]) -> "tuple[list[Group], int, MotionRecord 
 @results_app.command("table")
 def table_command(
     folders: RunsFolders,
-    format: Annotated[str, typer.Option(metavar="text|md|csv|json|latex")] = "text",
+    format: Annotated[str, typer.Option(metavar="text|md|csv|json|latex", help="Output format.")] = "text",
     columns: Annotated[
         str | None,
-        typer.Option("--metrics", "--columns", metavar="A,B", help="What to show, such as base,novel,harmonic,top5."),
+        typer.Option(
+            "--metrics", "--columns", metavar="A,B", help="Columns to show, such as base,novel,harmonic,top5."
+        ),
     ] = None,
     spread: Annotated[
-        str, typer.Option(metavar="std|sem|ci", help="Standard deviation, standard error or interval behind a mean.")
+        str,
+        typer.Option(
+            metavar="std|sem|ci", help="Spread after each mean: standard deviation, standard error or interval."
+        ),
     ] = "std",
     against: Against = None,
     compare: Annotated[
-        str | None, typer.Option(metavar="A,B", help="Instead: paired differences between these methods.")
+        str | None, typer.Option(metavar="A,B", help="Show paired differences between these methods instead.")
     ] = None,
     per_class: Annotated[
-        bool, typer.Option("--per-class", help="Instead: the accuracy on each class after the last task.")
+        bool, typer.Option("--per-class", help="Show the accuracy on each class after the last task instead.")
     ] = False,
     claims: Annotated[
-        bool, typer.Option("--claims", help="Instead: the paper's claims and what the runs say.")
+        bool, typer.Option("--claims", help="Show the paper's claims and whether the runs support them instead.")
     ] = False,
 ) -> None:
     """Print the table of all finished runs in one or more folders."""
@@ -59,7 +65,7 @@ def table_command(
 
     known_name("format", format, FORMATS)
     if sum((bool(compare), claims, per_class)) > 1:
-        raise UserError("--compare, --per-class and --claims are different tables: give one of them")
+        raise UserError("--compare, --per-class and --claims exclude each other: give one of them")
     groups, unfinished, motion = _read_folders(folders)
     chosen = columns.split(",") if columns else None
     if claims:
@@ -79,21 +85,23 @@ def table_command(
 @results_app.command("report")
 def report_command(
     folders: RunsFolders,
-    output: Annotated[Path, typer.Option("--output", "-o", help="The page to write.")] = Path("report.html"),
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE.html", help="Page to write.")] = Path(
+        "report.html"
+    ),
     figures: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Also write each figure here as PNG, SVG and PDF.")
+        Path | None, typer.Option(metavar="DIR", help="Also write each figure to this folder as PNG, SVG and PDF.")
     ] = None,
     width: Annotated[
-        str | None, typer.Option(metavar="3.3in|84mm", help="Of the figures, such as that of a paper's column.")
+        str | None, typer.Option(metavar="LENGTH", help="Width of the figures, such as 3.3in or 84mm.")
     ] = None,
     against: Against = None,
 ) -> None:
-    """Write one HTML page: curves, tables, maps, memory, time, the paper's claims, and the settings to repeat it."""
+    """Write one HTML page with curves, tables, maps, memory, time, the paper's claims and the settings."""
     from protoreplay.analysis.results import groups_labelled
     from protoreplay.report.results_page import write_figures, write_results_page
 
     if width and not figures:
-        raise UserError(f"--width {width}: it is of the figures of --figures DIR")
+        raise UserError(f"--width {width} needs --figures DIR")
     inches = parse_width(width) if width else None
     groups, unfinished, motion = _read_folders(folders)
     if against:

@@ -1,5 +1,6 @@
 """The command that serves the page."""
 
+import sys
 from typing import Annotated
 
 import typer
@@ -16,15 +17,25 @@ NEW_KEEP = 8
 @serve_app.command("serve")
 def serve_model(
     path: ModelFile,
-    host: Annotated[str, typer.Option(help="Another than this machine's own needs a token.")] = "127.0.0.1",
+    host: Annotated[
+        str, typer.Option(help="The address to listen on; others than this one can be reached by others.")
+    ] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")] = 8000,
     token: Annotated[
         str | None,
         typer.Option(
             envvar="PROTOREPLAY_TOKEN",
-            help="Asked of whoever opens the page.",
-            show_default="none on this machine's own address, else a new one",
+            help="Asked of whoever opens the page; the printed address contains it.",
+            show_default="a new one",
         ),
+    ] = None,
+    no_token: Annotated[
+        bool,
+        typer.Option("--no-token", help="Let every user and every program of this machine read and change the model."),
+    ] = False,
+    browser: Annotated[
+        bool | None,
+        typer.Option("--open/--no-open", help="Open the page in a browser.", show_default="in a terminal it is opened"),
     ] = None,
     encoder: EncoderName = None,
     unknown: Unknown = None,
@@ -40,26 +51,27 @@ def serve_model(
 ) -> None:
     """Open a page in which the model is taught and asked. MODEL is made if it is not there."""
     try:
-        import uvicorn
-
-        from protoreplay.photos.serve import addresses, app, guard, listening
+        from protoreplay.photos.serve import addresses, app, guard, http_server, listening
     except ModuleNotFoundError as error:
         raise UserError(f"`serve` needs {error.name}: pip install 'protoreplay[serve]'") from None
     from protoreplay.photos import model_file
     from protoreplay.photos.serve.served_model import ServedModel
 
+    token = listening.checked_token(host, token, no_token)
     model_file.check_place(path)
     is_new = not path.exists()
     classifier = open_classifier(path, encoder, cache=False)
     classifier.configure(unknown, NEW_KEEP if is_new and keep is None else keep)
-    if is_new:
-        with model_file.model_lock(path, print):
-            classifier.save(path)
-    token = listening.checked_token(host, token)
     with listening.listening_socket(host, port) as socket:
-        print(f"{path}: {listening.page_address(addresses.own_host(host), socket, token)}  (Ctrl-C stops)", flush=True)
+        if is_new:
+            with model_file.model_lock(path, print):
+                classifier.save(path)
+        address = listening.page_address(addresses.own_host(host), socket, token)
+        print(f"{path}: {address}  (Ctrl-C stops)", flush=True)
+        if token is None:
+            print("no token: every user and every program of this machine can read and change the model", flush=True)
         if not guard.is_loopback(host):
             print("\n".join(addresses.for_others(host, socket, token)), flush=True)
         application = app.create_app(ServedModel(path, classifier.encoder, classifier.state), host, token)
-        config = uvicorn.Config(application, log_level="warning", server_header=False, proxy_headers=False)
-        uvicorn.Server(config).run(sockets=[socket])
+        with listening.opened_in_browser(address, sys.stdout.isatty() if browser is None else browser):
+            http_server.run_server(application, socket)

@@ -18,6 +18,7 @@ def bench(
     seeds: int | str | Sequence[int] = 3,
     *,
     vary: Mapping[str, Sequence[Any]] | None = None,
+    frozen_encoder: str = "",
     evaluation: str = "test",
     device: str = "cpu",
     jobs: int = 1,
@@ -27,32 +28,36 @@ def bench(
     progress: bool = True,
     **settings: Any,
 ) -> Results:
-    """Run methods with seeds and settings, as `protoreplay bench` does, and return the results of just these runs.
+    """Run methods over seeds and settings, as `protoreplay bench` does, and return the results of exactly these runs.
 
-    Finished runs are not done again, an interrupted call is continued by the same call, and each run computes with one
-    thread, as in the command. What is registered in the session goes to worker processes too.
+    Finished runs are skipped, the same call resumes an interrupted one, and each run uses one thread, as in the
+    command. Worker processes also know what was registered in the session.
 
     Args:
-        protocol: a name of `protoreplay protocols`, or one of your own.
+        protocol: a protocol from `protoreplay protocols`, or one of your own.
         methods: names, as a list or separated by commas, or `all`.
-        seeds: how many, or which: `5`, `"100-104"`, `[1, 7]`.
+        seeds: the number of seeds, or the seeds: `5`, `"100-104"`, `[1, 7]`.
         vary: settings with several values each: every combination is run.
-        evaluation: `test`, or `validation` images cut from the training set.
-        device: where to compute.
+        frozen_encoder: the encoder whose features all methods use, as `--encoder`; without one, methods see images. The
+            setting `encoder` is another thing: the network that a method trains.
+        evaluation: `test`, or `validation` images held out of the training set.
+        device: `cpu`, `cuda`, `mps` or `auto`.
         jobs: worker processes; in a script, more than one needs the usual `if __name__ == "__main__":`.
         engine: `local` or `ray`.
-        out: the folder for all runs, `runs/PROTOCOL` unless you say otherwise.
-        other_source: what becomes of finished runs of other source: `refuse`, `redo` or `keep`.
-        progress: whether bars are shown, or lines where there is no terminal or notebook.
+        out: the folder for all runs; by default `runs/PROTOCOL`.
+        other_source: what to do with finished runs whose source code has changed: `refuse`, `redo` or `keep`.
+        progress: whether to show progress bars, or lines without a terminal or notebook.
         settings: of the protocol or the methods.
 
     Raises:
         RunsFailedError: if runs failed; all others are finished, and `Results.read` gives them.
     """
     chosen = pick_evaluation(evaluation)
-    names = method_names(methods if isinstance(methods, str) else ",".join(methods))
+    names = method_names(methods if isinstance(methods, str) else ",".join(methods), bool(frozen_encoder))
     numbers = parse_seeds(str(seeds), chosen) if isinstance(seeds, int | str) else list(seeds)
-    specs = resolve_grid(protocol, names, numbers, settings, chosen, vary, device, other_source=other_source)
+    specs = resolve_grid(
+        protocol, names, numbers, settings, chosen, vary, device, encoder=frozen_encoder, other_source=other_source
+    )
     root = Path(out) if out else default_runs_folder(protocol)
     with for_this_terminal() if progress else GridProgress() as board:
         execute_grid(specs, root, board, pick_engine(engine, jobs, device))

@@ -52,6 +52,7 @@ def watch_source(
 ) -> None:
     """Answer photos as they arrive in a folder or from a camera, each once, as JSON lines."""
     from protoreplay.core.locks import held_lock
+    from protoreplay.core.places import make_cache_folder
     from protoreplay.photos import cameras, watching
 
     is_camera = cameras.is_camera(source)
@@ -59,7 +60,7 @@ def watch_source(
     classifier.configure(unknown)
     shown = cameras.SnapshotCamera(source).shown if is_camera else str(Path(source).absolute())
     state = state or watching.state_file(path.absolute(), shown, mqtt, topic, program)
-    state.parent.mkdir(parents=True, exist_ok=True)
+    make_cache_folder(state.parent)
     with contextlib.ExitStack() as stack:
         busy = f"another process is watching {shown}"
         stack.enter_context(held_lock(state.with_name(state.name + ".lock"), print_to_stderr, busy))

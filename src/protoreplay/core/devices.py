@@ -19,7 +19,5 @@ def pick_device(name: str) -> str:
         return next(device for device, present in there.items() if present)
     if not there[name]:
         present = ", ".join(device for device in there if there[device])
-        raise UserError(
-            f"--device {name}: this machine has none that PyTorch {torch.__version__} can use, but {present}"
-        )
+        raise UserError(f"--device {name}: PyTorch {torch.__version__} has no such device here; available: {present}")
     return name

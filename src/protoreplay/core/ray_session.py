@@ -1,6 +1,6 @@
 """The one place that imports and starts Ray.
 
-A cluster that is started for the occasion listens to this machine alone, asks for a token, and keeps its files in a
+A temporary cluster listens to this machine alone, asks for a token, and keeps its files in a
 folder that only this user may open and that is gone with it.
 """
 

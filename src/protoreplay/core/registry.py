@@ -232,8 +232,8 @@ def foreign_code() -> ForeignCode:
     except Exception as error:  # pickling may run any code of the object's
         names = ", ".join(name for things in session.values() for name in things)
         raise UserError(
-            f"{names}: registered in this session, and cannot be sent to another process ({in_one_line(error)}): "
-            "write it into a file and give FILE.py:NAME, or run without --jobs and --engine ray"
+            f"{names}: registered in this session, but cannot be sent to another process ({in_one_line(error)}): "
+            "put it in a file and give FILE.py:NAME, or run without --jobs and --engine ray"
         ) from None
 
 

@@ -1,8 +1,9 @@
 """A digest of the code that something is made of, so that a result can be told from one of other code.
 
 It is made of the definitions that can be reached: from a class or function of this package through every name that it
-uses, as far as the rooms go in which results are made. Comments, docstrings, layout and whatever is not used do not
-count. Nothing is imported or run for it. Of a file of the user's, all of it counts, and what it uses of this package.
+uses, as far as the rooms go in which results are made. Comments, docstrings, layout, the messages of errors and
+whatever is not used do not count. Nothing is imported or run for it. Of a file of the user's, all definitions count,
+and what they use of this package.
 """
 
 import ast
@@ -85,6 +86,8 @@ def _is_registry(nodes: list[ast.stmt]) -> bool:
 
 def _dump(value: Any) -> str:
     """The same for any layout and in any version of Python: without places, docstrings and what is empty."""
+    if isinstance(value, ast.Raise):
+        value = ast.Raise(getattr(value.exc, "func", value.exc))  # what an error says changes no result
     if isinstance(value, ast.AST):
         fields = {name: inner for name, inner in ast.iter_fields(value) if name not in ("ctx", "kind", "type_comment")}
         if isinstance(fields.get("body"), list):
@@ -162,7 +165,7 @@ def roots_of(thing: Any, name: str = "") -> tuple[str, ...]:
 def session_digest(thing: Any) -> str | None:
     """The digest of a class or a function of a session or of another package: its own text, and bases of this package.
 
-    None where the text is not to be had.
+    None if the text is not available.
     """
     try:
         text = textwrap.dedent(inspect.getsource(thing))

@@ -67,7 +67,7 @@ class ItemProgress(ProgressView):
         """A piece of work of `total` units starts; 0 where nobody knows."""
 
     def advance(self, amount: int) -> None:
-        """So many more units are done."""
+        """`amount` more units are done."""
 
 
 class ItemProgressLines(LineView, ItemProgress):

@@ -2,16 +2,16 @@
 
 import contextlib
 import gzip
-import lzma
-import stat
 import tarfile
 import zipfile
 import zlib
 from collections.abc import Callable, Collection, Iterator
-from pathlib import Path, PureWindowsPath
-from typing import Self
+from pathlib import Path
 
 from protoreplay.core.errors import UserError
+from protoreplay.data.archive_budget import checked_member
+from protoreplay.data.tar_reader import tar_members
+from protoreplay.data.zip_reader import ZipReader
 
 LARGEST = 64 * 2**20
 """Bytes that one member may have unless more is asked for: MNIST's training images have 47 million."""
@@ -19,17 +19,18 @@ LARGEST = 64 * 2**20
 Member = tuple[str, Callable[[], bytes]]
 """A member's name, with `/` between its parts, and a function that reads it while it is the current one."""
 
-_BROKEN = (tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, NotImplementedError, ValueError)
+_BROKEN = (tarfile.TarError, zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, ValueError)
 
 
 def archive_members(path: Path, largest: int | None = None) -> Iterator[Member]:
     """The files of a folder (down to the third level) or of an archive, one after the other.
 
     A `UserError` if it cannot be read, or holds what no dataset holds: a link, a device, a path that leads out of it,
-    a member beyond all size. That a bad member comes last is no harm: what was read before is only in memory.
+    a member beyond all size, more members or bytes than an archive of its size (`archive_budget`). That a bad member
+    comes last is no harm: what was read before is only in memory.
     """
     largest = LARGEST if largest is None else largest
-    opened = _of_folder if path.is_dir() else _of_zip if zipfile.is_zipfile(path) else _of_tar
+    opened = _of_folder if path.is_dir() else _of_zip if zipfile.is_zipfile(path) else tar_members
     with _archive_errors(path):
         for name, content in opened(path, largest):
             yield name, _archive_errors(path)(content)
@@ -62,7 +63,7 @@ def gunzip(path: Path) -> bytes:
     except (gzip.BadGzipFile, zlib.error, EOFError) as error:
         raise UserError(f"{path.name} is damaged ({error})") from None
     if len(content) > LARGEST:
-        raise _absurd(path.name, LARGEST)
+        raise UserError(f"{path.name} is refused: it unpacks to more than {LARGEST // 2**20} MiB")
     return content
 
 
@@ -71,62 +72,19 @@ def _of_folder(path: Path, largest: int) -> Iterator[Member]:
     for pattern in ("*", "*/*", "*/*/*"):
         for file in sorted(path.glob(pattern)):
             if file.is_file():
-                yield file.relative_to(path).as_posix(), file.read_bytes
+                name = checked_member(file.relative_to(path).as_posix(), file.stat().st_size, True, largest, path)
+                yield name, file.read_bytes
 
 
 def _of_zip(path: Path, largest: int) -> Iterator[Member]:
-    with zipfile.ZipFile(path) as archive:
-        for member in archive.infolist():
-            if member.is_dir():
-                continue
-            kind = stat.S_IFMT(member.external_attr >> 16)
-            name = _safe_name(member.filename, member.file_size, kind in (0, stat.S_IFREG), largest)
-            if member.flag_bits & 1:
-                raise UserError(f"{path} is encrypted: unpack it and import the folder")
-            yield name, lambda member=member: archive.read(member)  # type: ignore[misc]
+    reader = ZipReader(path, largest)
+    with contextlib.closing(reader):
+        for name, member in reader.members():
+            yield name, lambda name=name, member=member: _zip_content(reader, name, member)  # type: ignore[misc]
 
 
-def _bounded_member(largest: int) -> type[tarfile.TarInfo]:
-    class BoundedMember(tarfile.TarInfo):
-        """Checks the size in every header, those of long names included, which tarfile reads into memory by itself."""
-
-        @classmethod
-        def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
-            member = super().frombuf(buf, encoding, errors)
-            if member.size > largest:
-                raise _absurd(member.name, largest)
-            return member
-
-    return BoundedMember
-
-
-def _of_tar(path: Path, largest: int) -> Iterator[Member]:
-    with tarfile.open(path, tarinfo=_bounded_member(largest)) as archive:
-        for member in archive:
-            if member.isdir():
-                continue
-            name = _safe_name(member.name, member.size, member.isreg(), largest)
-            yield name, lambda member=member: _tar_content(archive, member)  # type: ignore[misc]
-
-
-def _tar_content(archive: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
-    file = archive.extractfile(member)
-    content = file.read() if file else b""
-    if len(content) != member.size:
-        raise EOFError(f"{member.name} is cut off")
-    return content
-
-
-def _safe_name(name: str, size: int, is_regular: bool, largest: int) -> str:
-    path = PureWindowsPath(name)  # knows both kinds of slashes, and drives
-    if path.anchor or ".." in path.parts or not path.parts:
-        raise UserError(f"the archive is refused: its member {name} leads out of it")
-    if not is_regular:
-        raise UserError(f"the archive is refused: its member {name} is a link or a device, not a file")
-    if size > largest:
-        raise _absurd(name, largest)
-    return path.as_posix()
-
-
-def _absurd(name: str, largest: int) -> UserError:
-    return UserError(f"{name} is refused: it claims more than {largest // 2**20} MiB")
+def _zip_content(reader: ZipReader, name: str, member: zipfile.ZipInfo) -> bytes:
+    try:
+        return reader.read(member)
+    except UserError as error:
+        raise UserError(f"{reader.path} is damaged: {name}: {error}") from None

@@ -42,7 +42,9 @@ def dataset_of_arrays(
     if eval_images is not None and eval_labels is not None:
         tests = _array_pixels(eval_images, channels, "eval_images")
         if tests.shape[1:] != found.shape[1:]:
-            raise UserError(f"eval_images are {_shape(tests[0])}, images are {_shape(found[0])}: give one shape")
+            raise UserError(
+                f"eval_images are {_shape(tests[0])}, images are {_shape(found[0])}: use one shape for both"
+            )
         test_numbers = _numbers(eval_labels, names, len(tests), class_names is not None, "eval_labels")
         return Dataset(name, ImageSet(found, numbers, names), ImageSet(tests, test_numbers, names))
     is_test = torch.zeros(len(found), dtype=torch.bool)
@@ -59,7 +61,7 @@ def _array_pixels(given: npt.ArrayLike, channels: Channels | None, what: str) ->
     """uint8, N x C x H x W."""
     array: npt.NDArray[Any] = np.asarray(given)
     if array.dtype != np.uint8:
-        raise UserError(f"{what} are {array.dtype}: give uint8, shades from 0 to 255")
+        raise UserError(f"{what} have type {array.dtype}: give uint8 values from 0 to 255")
     if array.ndim == 3:
         array, channels = array[:, None], "first"
     if array.ndim != 4 or not array.size:
@@ -67,9 +69,9 @@ def _array_pixels(given: npt.ArrayLike, channels: Channels | None, what: str) ->
     fits = {"first": array.shape[1] in (1, 3), "last": array.shape[3] in (1, 3)}
     possible = [form for form, fit in fits.items() if fit and channels in (None, form)]
     if not possible:
-        raise UserError(f"{what} have the shape {array.shape}: C, the number of colours, is 1 or 3")
+        raise UserError(f"{what} have the shape {array.shape}: the number of channels, C, must be 1 or 3")
     if len(possible) > 1:
-        raise UserError(f"{what} have the shape {array.shape}: say where the colours stand, channels='first' or 'last'")
+        raise UserError(f"{what} have the ambiguous shape {array.shape}: give channels='first' or channels='last'")
     if possible == ["last"]:
         array = array.transpose(0, 3, 1, 2)
     return torch.from_numpy(np.array(array, order="C"))
@@ -80,7 +82,7 @@ def _class_names(labels: npt.ArrayLike, class_names: Sequence[str] | None) -> tu
         return tuple(map(str, class_names))
     array: npt.NDArray[Any] = np.asarray(labels)
     if array.ndim != 1 or array.dtype.kind not in "iuUb":
-        raise UserError(f"labels are {array.dtype} of the shape {array.shape}: give N whole numbers or texts")
+        raise UserError(f"labels have type {array.dtype} and shape {array.shape}: give N integers or strings")
     return tuple(str(label) for label in np.unique(array).tolist())
 
 

@@ -16,17 +16,19 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated
 
 import safetensors
 import safetensors.torch
 import torch
+from pydantic import BaseModel, Field
 from torch import Tensor
 
+from protoreplay.core.checked_json import SCHEMA, PlainText, checked_json
 from protoreplay.core.errors import UserError
 from protoreplay.core.files import move_into_place
 from protoreplay.core.locks import held_lock
-from protoreplay.core.places import data_folder
+from protoreplay.core.places import data_folder, make_cache_folder
 from protoreplay.data.images import Dataset, ImageSet
 
 FORMAT = 1
@@ -115,7 +117,7 @@ class DatasetFile:
         """
         place = self.path.parent
         try:
-            place.mkdir(parents=True, exist_ok=True)
+            make_cache_folder(place)
             with held_lock(place / f".{self.name}.lock", say, f"another process is at work on {self.name}"):
                 for leftover in place.glob(f".{self.name}.*.tmp"):
                     shutil.rmtree(leftover)
@@ -124,13 +126,24 @@ class DatasetFile:
         except OSError as error:
             raise UserError(
                 f"cannot write to {place}: {error.strerror or error}: "
-                "make room there, or set PROTOREPLAY_DATA to another folder"
+                "free some space there, or set PROTOREPLAY_DATA to another folder"
             ) from None
 
 
 def sha256_hex(content: bytes | memoryview) -> str:
     """SHA-256 of bytes, or of an array's bytes in C order."""
     return hashlib.sha256(content).hexdigest()
+
+
+class _DatasetSaid(BaseModel):
+    """The description in a file."""
+
+    model_config = SCHEMA
+
+    format: int
+    classes: Annotated[list[PlainText], Field(max_length=1_000_000)]
+    source: PlainText
+    sha256: dict[str, str]
 
 
 @functools.cache
@@ -157,21 +170,40 @@ def _dataset(path: Path, name: str, remedy: str, suffix: str) -> Dataset:
 
 def _read(path: Path, name: str, remedy: str) -> DatasetContent:
     try:
+        if path.exists() and not path.is_file():
+            raise _damaged(path, "not a file", remedy)
         with safetensors.safe_open(path, framework="pt") as file:
             expected, _, text = (file.metadata() or {})["protoreplay"].partition(" ")
             if sha256_hex(text.encode()) != expected:
                 raise _damaged(path, "wrong bytes in its description", remedy)
-            about: dict[str, Any] = json.loads(text)
-            if about["format"] != FORMAT:
-                raise UserError(f"{path} is of another version of protoreplay: `{remedy}` replaces it")
+            about = checked_json(text, _DatasetSaid)
+            if about.format != FORMAT:
+                raise UserError(f"{path} was written by another version of protoreplay: `{remedy}` replaces it")
             tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
-        return DatasetContent(tensors, tuple(map(str, about["classes"])), str(about["source"]), dict(about["sha256"]))
+        _check_tensors(tensors, len(about.classes))
+        return DatasetContent(tensors, tuple(about.classes), about.source, about.sha256)
     except FileNotFoundError:
         raise UserError(f"{name} is not on this machine: get it with `{remedy}`") from None
     except safetensors.SafetensorError as error:
         raise _damaged(path, str(error), remedy) from None
     except (KeyError, TypeError, ValueError):
-        raise _damaged(path, "not a file of protoreplay's", remedy) from None
+        raise _damaged(path, "not a protoreplay file", remedy) from None
+
+
+def _check_tensors(tensors: Mapping[str, Tensor], classes: int) -> None:
+    """A `ValueError` where images are no images, or labels are of no class; no image is read for it."""
+    for name, tensor in tensors.items():
+        part, _, rest = name.partition("_")
+        if rest.startswith("images") and (tensor.dtype != torch.uint8 or tensor.ndim != 4):
+            raise ValueError(name)
+        if rest == "labels":
+            if tensor.dtype not in (torch.uint8, torch.int64) or tensor.ndim != 1:
+                raise ValueError(name)
+            if len(tensor) and not 0 <= int(tensor.min()) <= int(tensor.max()) < classes:
+                raise ValueError(name)
+            sizes = [other for key, other in tensors.items() if key.startswith(f"{part}_images")]
+            if any(len(other) != len(tensor) for other in sizes):
+                raise ValueError(name)
 
 
 def _damaged(path: Path, why: str, remedy: str) -> UserError:

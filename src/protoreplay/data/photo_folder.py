@@ -24,12 +24,14 @@ def load(path: Path, size: int, warn: Callable[[str], None] = print_to_stderr) -
         return _official_split(path, size, warn)
     photos = read_photos(path, size, warn)
     if len(photos.class_names) < 2:
-        raise UserError(f"{path} has one class only, '{photos.class_names[0]}': give at least two sub-folders")
+        raise UserError(f"{path} has only one class, '{photos.class_names[0]}': give at least two sub-folders")
     is_test = torch.zeros(len(photos), dtype=torch.bool)
     for label, name in enumerate(photos.class_names):
         indices = (photos.labels == label).nonzero().flatten()
         if len(indices) < 2:
-            raise UserError(f"{path / name} has one readable photo: give at least two, to learn from and to test on")
+            raise UserError(
+                f"{path / name} has only one readable photo: give at least two, one to train and one to test"
+            )
         tests = max(1, len(indices) // 3)
         is_test[indices[[(2 * i + 1) * len(indices) // (2 * tests) for i in range(tests)]]] = True
     train, test = (ImageSet(photos.images[k], photos.labels[k], photos.class_names) for k in (~is_test, is_test))
@@ -44,9 +46,9 @@ def _official_split(path: Path, size: int, warn: Callable[[str], None]) -> Datas
     train, test = (read_photos(path / part, size, warn) for part in ("train", "test"))
     if odd := sorted({*train.class_names} ^ {*test.class_names}):
         where = "train" if odd[0] in train.class_names else "test"
-        raise UserError(f"{path / where / odd[0]}: a class has to be in both {path / 'train'} and {path / 'test'}")
+        raise UserError(f"{path / where / odd[0]}: every class must be in both {path / 'train'} and {path / 'test'}")
     if len(train.class_names) < 2:
-        raise UserError(f"{path / 'train'} has one class only, '{train.class_names[0]}': give at least two sub-folders")
+        raise UserError(f"{path / 'train'} has only one class, '{train.class_names[0]}': give at least two sub-folders")
     return Dataset(path.resolve().name, train, test)
 
 
@@ -59,10 +61,10 @@ def read_photos(path: Path, size: int, warn: Callable[[str], None] = print_to_st
     if not path.is_dir():
         raise UserError(f"{path} is not a folder: give one with a sub-folder of photos per class")
     if size < 1:
-        raise UserError(f"size={size}: at least 1")
+        raise UserError(f"size={size}: must be at least 1")
     classes = [entry for entry in visible_entries(path) if entry.is_dir()]
     if not classes:
-        raise UserError(f"{path} has no sub-folders: put the photos of each class into one of its own")
+        raise UserError(f"{path} has no sub-folders: put the photos of each class into a sub-folder")
     files = [(label, file) for label, folder in enumerate(classes) for file in visible_entries(folder)]
 
     def decode(item: tuple[int, Path]) -> npt.NDArray[np.uint8] | str:
@@ -81,6 +83,6 @@ def read_photos(path: Path, size: int, warn: Callable[[str], None] = print_to_st
             images.append(photo)
             labels.append(label)
     if empty := set(range(len(classes))) - set(labels):
-        raise UserError(f"{classes[min(empty)]} has no readable photo: put some in or remove it")
+        raise UserError(f"{classes[min(empty)]} has no readable photo: add some or remove the folder")
     names = tuple(folder.name for folder in classes)
     return ImageSet(torch.from_numpy(np.stack(images)), torch.tensor(labels), names)

@@ -24,30 +24,30 @@ class DictionarySettings(Settings):
     """Settings of a patch dictionary; all of them ours, chosen on validation streams."""
 
     filters: int = Field(160, ge=1)
-    """Filters of the dictionary."""
+    """Number of filters in the dictionary."""
     patch: int = Field(6, ge=2)
-    """Side of the dictionary's patches."""
+    """Side length of the dictionary's patches, in pixels."""
     mirror: bool = True
-    """Whether the dictionary gives an image and its mirror image the same features."""
+    """Whether an image and its mirror image have the same features."""
     latent: int = Field(850, ge=1)
-    """Latent dimension: width of the features, and of what stands on them."""
+    """Latent dimension: the width of the features and of the prototypes."""
     patch_count: int = written_if_changed(20_000, ge=1)
-    """Patches of the images, at most, that filters are made of."""
+    """Maximum number of image patches that the filters are learned from."""
     contrast: float = written_if_changed(10.0, gt=0)
-    """Added to the variance of a patch's pixels before the patch is divided by its root: what is nearly of one colour
-    stays small."""
+    """Constant added to the pixel variance of a patch when its contrast is normalised, so that nearly uniform patches
+    stay small."""
     patch_ridge: float = written_if_changed(0.1, gt=0)
-    """Added to every eigenvalue of the patches' covariance before they are whitened."""
+    """Ridge added to every eigenvalue of the patch covariance before whitening."""
     rounds: int = written_if_changed(15, ge=0)
-    """Rounds of the k-means that makes filters; with 0 they are random patches."""
+    """Rounds of the k-means that learns the filters; with 0, filters are random patches."""
     threshold: float = Field(0.8, ge=0)
-    """What a filter's answer must exceed, on either side, to count."""
+    """Threshold that a filter's response must exceed in absolute value."""
     grid: int = written_if_changed(3, ge=1)
-    """Answers are averaged over `grid` x `grid` fields of the image."""
+    """Filter responses are averaged over `grid` x `grid` cells of the image."""
     field_width: int = Field(140, ge=1)
-    """Directions of the answers, at most, that are kept of each field."""
+    """Maximum number of principal directions of the responses kept per cell."""
     copies: int = written_if_changed(1_000, ge=1)
-    """Turned and zoomed copies of the images in which the directions that are kept vary most."""
+    """Number of rotated and zoomed copies of the images from which the principal directions are computed."""
 
 
 class PatchDictionary(nn.Module):

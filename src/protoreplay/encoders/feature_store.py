@@ -1,9 +1,9 @@
 """Features on disk, by the content of images: made once for all runs, processes and commands of a user.
 
 One folder for each encoder's fingerprint, in it files of some hundred images each. A file is written whole or not at
-all, and never changed. Who makes features holds the folder's lock meanwhile, so that others wait and find them made.
-The files that were not used for the longest time go when all together grow over a limit. A file that is damaged, or a
-disk that is full or read-only, costs time only.
+all, never changed, and read by memory map, so that processes share it. Who makes features holds the folder's lock
+meanwhile, so that others wait and find them made. The files that were not used for the longest time go when all
+together grow over a limit. A file that is damaged, or a disk that is full or read-only, costs time only.
 """
 
 import contextlib
@@ -14,13 +14,16 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import BaseModel, Field
 
-from protoreplay.core.files import write_whole
+from protoreplay.core.checked_json import SCHEMA, PlainText, checked_json
+from protoreplay.core.files import open_regular, write_whole
 from protoreplay.core.locks import held_lock
-from protoreplay.core.places import cache_folder
+from protoreplay.core.places import cache_folder, make_cache_folder
 
 FeatureRows = npt.NDArray[np.float32]
 
@@ -28,8 +31,14 @@ LIMIT = 2_000_000_000
 """Bytes of features, of all encoders, that are kept."""
 PIECE = 256
 """Images of a file at most; a maker that is killed loses at most so many."""
+SMALL_FILES = 32
+"""So many files of fewer images than that become one."""
 KEY = hashlib.sha256().digest_size
+ALIGNED = 64
+"""The header takes a multiple of so many bytes, blanks before its end, so that the numbers behind it lie well."""
 SUFFIX = ".features"
+MOST_BYTES, LONGEST_HEAD = 2**30, 2**16
+"""Of a file, and of its first line."""
 
 
 class FeatureStore:
@@ -47,8 +56,9 @@ class FeatureStore:
         self._root = root or features_folder()
         self._limit = limit
         self._folder = self._root / fingerprint[:32]
-        self._places: dict[bytes, tuple[Path, FeatureRows, int]] = {}
-        """Of each image known: the file, all of its rows, and which of them."""
+        self._files: dict[Path, StoredRows] = {}
+        self._places: dict[bytes, tuple[Path, int]] = {}
+        """Of each image known: its file, and which row of it."""
         self._seen: set[Path] = set()
         self._used: set[Path] = set()
 
@@ -72,8 +82,8 @@ class FeatureStore:
         if self._missing(keys):
             self._make_missing(keys, make, tell, say)
         places = [self._places[key] for key in keys]
-        self._note_use({path for path, _, _ in places})
-        return np.stack([rows[place] for _, rows, place in places])
+        self._note_use({path for path, _ in places})
+        return np.stack([self._files[path].rows[place] for path, place in places])
 
     def _missing(self, keys: Sequence[bytes]) -> list[int]:
         """The places of images of which nothing is known, each image once."""
@@ -101,7 +111,7 @@ class FeatureStore:
     def _locked(self, say: Callable[[str], None]) -> Iterator[None]:
         with contextlib.ExitStack() as stack:
             with contextlib.suppress(OSError):  # where nothing can be written, every process makes its own
-                self._folder.mkdir(parents=True, exist_ok=True)
+                make_cache_folder(self._folder)
                 busy = f"another process makes features of {self._about['encoder']}"
                 stack.enter_context(held_lock(self._folder / ".lock", say, busy))
                 for leftover in self._folder.glob(".*.tmp"):
@@ -109,19 +119,45 @@ class FeatureStore:
             yield
 
     def _add(self, keys: list[bytes], rows: FeatureRows) -> None:
+        self._write(keys, rows)
+        self._merge_small_files()
+        with contextlib.suppress(OSError):
+            shrink(self._root, self._limit)
+
+    def _write(self, keys: list[bytes], rows: FeatureRows) -> Path | None:
+        """The new file, None where it cannot be written; the features are known in any case."""
         body = b"".join(keys) + np.ascontiguousarray(rows, np.float32).tobytes()
         digest = hashlib.sha256(body).hexdigest()
         about = {**self._about, "images": len(keys), "width": rows.shape[1], "sha256": digest}
         path = self._folder / f"{digest[:32]}{SUFFIX}"
-        with contextlib.suppress(OSError):
-            write_whole(path, json.dumps(about).encode() + b"\n" + body)
-            shrink(self._root, self._limit)
         self._seen.add(path)
-        self._know(path, keys, rows)
+        self._know(path, StoredRows(keys, rows))
+        header = json.dumps(about).encode()
+        try:
+            write_whole(path, header.ljust(-(-len(header) // ALIGNED) * ALIGNED + ALIGNED - 1) + b"\n" + body)
+        except OSError:
+            return None
+        return path
 
-    def _know(self, path: Path, keys: Sequence[bytes], rows: FeatureRows) -> None:
-        for place, key in enumerate(keys):
-            self._places[key] = path, rows, place
+    def _merge_small_files(self) -> None:
+        """Make one file of many small ones: a run may need only a few images that no other had, and runs are many.
+
+        Who has read the small ones keeps them; who had not finds the new one.
+        """
+        small = [path for path, one in self._files.items() if len(one.keys) < PIECE and path.exists()]
+        if len(small) < SMALL_FILES:
+            return
+        members = {key: row for path in small for key, row in zip(*self._files[path], strict=True)}
+        merged = self._write(list(members), np.stack(list(members.values())))
+        for path in small:
+            if merged not in (None, path):
+                with contextlib.suppress(OSError):
+                    path.unlink()
+                del self._files[path]
+
+    def _know(self, path: Path, stored: "StoredRows") -> None:
+        self._files[path] = stored
+        self._places |= {key: (path, place) for place, key in enumerate(stored.keys)}
 
     def _read_new(self) -> None:
         """Open the files that were not there when this process looked last."""
@@ -129,12 +165,14 @@ class FeatureStore:
         for path in sorted(paths - self._seen):
             self._seen.add(path)
             try:
-                keys, rows = _read_rows(path, self._about["fingerprint"])
-            except (OSError, ValueError, KeyError, TypeError):
+                stored = _read_rows(path, self._about["fingerprint"])
+            except FileNotFoundError:
+                continue  # merged or removed meanwhile
+            except (OSError, ValueError):
                 with contextlib.suppress(OSError):
                     path.unlink()  # damaged: it is made anew
             else:
-                self._know(path, keys, rows)
+                self._know(path, stored)
 
     def _note_use(self, paths: set[Path]) -> None:
         for path in paths - self._used:
@@ -143,16 +181,44 @@ class FeatureStore:
         self._used |= paths
 
 
-def _read_rows(path: Path, fingerprint: str) -> tuple[list[bytes], FeatureRows]:
+class _PieceSaid(BaseModel):
+    """The first line of a file: what is in it."""
+
+    model_config = SCHEMA
+
+    fingerprint: PlainText
+    encoder: PlainText
+    images: Annotated[int, Field(ge=1, le=2**20)]
+    width: Annotated[int, Field(ge=1, le=2**24)]
+    sha256: str
+
+
+class StoredRows(NamedTuple):
+    """The content of a file: the keys of N images, and their features, N x D."""
+
+    keys: list[bytes]
+    rows: FeatureRows
+
+
+def _read_head(path: Path) -> _PieceSaid:
     with path.open("rb") as file:
-        about = json.loads(file.readline())
-        body = file.read()
-    count, width = int(about["images"]), int(about["width"])
-    whole = about["fingerprint"] == fingerprint and about["sha256"] == hashlib.sha256(body).hexdigest()
+        return checked_json(file.readline(LONGEST_HEAD), _PieceSaid)
+
+
+def _read_rows(path: Path, fingerprint: str) -> StoredRows:
+    with open_regular(path, MOST_BYTES) as file:
+        header = file.readline(LONGEST_HEAD)
+        about = checked_json(header, _PieceSaid)
+        body = np.memmap(file, np.uint8, "r", offset=len(header))
+    count, width = about.images, about.width
+    whole = about.fingerprint == fingerprint and about.sha256 == hashlib.sha256(body.data).hexdigest()
     if not whole or len(body) != count * (KEY + 4 * width):
         raise ValueError("damaged")
-    rows = np.frombuffer(body, np.float32, offset=count * KEY).reshape(count, width)
-    return [body[start : start + KEY] for start in range(0, count * KEY, KEY)], rows
+    # A view without the class: each piece of a memmap is slow to take.
+    plain = body.view(np.ndarray)
+    keys = plain[: count * KEY].tobytes()
+    rows = plain[count * KEY :].view(np.float32).reshape(count, width)
+    return StoredRows([keys[start : start + KEY] for start in range(0, len(keys), KEY)], rows)
 
 
 @functools.lru_cache(maxsize=16)
@@ -177,8 +243,9 @@ def shrink(root: Path, limit: int) -> None:
     if total <= limit:
         return
     for _, size, path in sorted(files):
-        path.unlink(missing_ok=True)
-        total -= size
+        with contextlib.suppress(OSError):  # some systems keep a file that another process has open
+            path.unlink(missing_ok=True)
+            total -= size
         if total <= 0.9 * limit:
             return
 
@@ -198,11 +265,10 @@ def stored_features(root: Path | None = None) -> list[StoredFeatures]:
     found: dict[tuple[str, str], tuple[int, int]] = {}
     for path in sorted((root or features_folder()).glob(f"*/[!.]*{SUFFIX}")):
         try:
-            with path.open("rb") as file:
-                about = json.loads(file.readline())
-            key = str(about["encoder"]), str(about["fingerprint"])
+            about = _read_head(path)
+            key = about.encoder, about.fingerprint
             images, size = found.get(key, (0, 0))
-            found[key] = images + int(about["images"]), size + path.stat().st_size
-        except (OSError, ValueError, KeyError, TypeError):
+            found[key] = images + about.images, size + path.stat().st_size
+        except (OSError, ValueError):
             continue
     return [StoredFeatures(*key, *totals) for key, totals in sorted(found.items())]

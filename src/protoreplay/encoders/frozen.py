@@ -2,7 +2,7 @@
 
 A network that was made elsewhere, one of the package's or of the user's with the weights it starts with, pixels, random
 filters, or a patch dictionary that is fitted once. Each image goes through on its own: what a network makes of it then
-does not depend, not even in the last bit, on which others are asked for at the same time.
+does not depend, not even in the last bit, on which others are computed at the same time.
 """
 
 import hashlib
@@ -152,7 +152,7 @@ def frozen_encoder(name: str, shape: ImageShape, dictionary: DictionarySettings 
     random = generator(0, "frozen encoder")
     if entry.kind == "fitted":
         if resolved(entry) is not PatchDictionary:
-            raise UserError(f"encoder {name} is fitted to images, and only the dictionary can be frozen")
+            raise UserError(f"encoder {name} is fitted to images; of those, only the dictionary can be frozen")
         return DictionaryEncoder(name, shape, dictionary or DictionarySettings())
     make = resolved(entry)
     if make is RawPixels:

@@ -102,7 +102,7 @@ def as_gaussian(outputs: Tensor) -> tuple[Tensor, Tensor]:
 def check_trunk(trunk: nn.Module, name: str, shape: ImageShape) -> int:
     """How many features the trunk gives; a `UserError` for what is no trunk."""
     if not isinstance(trunk, nn.Module):
-        raise UserError(f"encoder {name} makes a {type(trunk).__name__}, not a torch.nn.Module")
+        raise UserError(f"encoder {name} returns a {type(trunk).__name__}, not a torch.nn.Module")
     try:
         features = trunk.eval()(torch.zeros(1, *shape, dtype=torch.uint8))
     except Exception as error:  # a network of the user's may raise anything
@@ -110,5 +110,5 @@ def check_trunk(trunk: nn.Module, name: str, shape: ImageShape) -> int:
         raise UserError(f"encoder {name} fails on a uint8 image of shape {shape}: {what}") from None
     if not isinstance(features, Tensor) or features.ndim != 2 or not features.is_floating_point():
         given = f"shape {tuple(features.shape)}" if isinstance(features, Tensor) else type(features).__name__
-        raise UserError(f"encoder {name} must give floats, N x D, not {given}: flatten what it gives")
+        raise UserError(f"encoder {name} must return floats, N x D, not {given}: flatten its output")
     return features.shape[1]

@@ -77,7 +77,7 @@ def with_ends(network: onnx.ModelProto, size: int, mean: Sequence[float], std: S
     """
     opset = opset_of(network)
     if opset < OLDEST_OPSET:
-        raise UserError(f"this ONNX file is of operator set {opset}: export it again with {OLDEST_OPSET} or newer")
+        raise UserError(f"this ONNX file uses operator set {opset}: export it again with {OLDEST_OPSET} or newer")
     first = GraphBuilder()
     first.add("Identity", normalise(first, mean, std), output="normalised")
     start = first.model([pixels(size)], [value("normalised", "N", 3, size, size)], opset)

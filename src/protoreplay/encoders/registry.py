@@ -36,7 +36,9 @@ def _entry(thing: Any, name: str) -> EncoderEntry:
     if isinstance(thing, EncoderEntry):
         return thing
     if not callable(thing):
-        raise UserError(f"{name} is no encoder: give a class of torch.nn.Module, or a function from image shape to one")
+        raise UserError(
+            f"{name} is not an encoder: give a torch.nn.Module class, or a function from image shape to one"
+        )
     return EncoderEntry("trained", " ".join((thing.__doc__ or name).split("\n\n")[0].split()), thing)
 
 

@@ -13,12 +13,12 @@ def timm_graph(name: str) -> tuple[int, str, bytes]:
         import onnxscript  # noqa: F401  (what PyTorch exports with)
         import timm
     except ImportError as error:
-        raise UserError(f"timm does not work here ({error}): pip install protoreplay[timm], or take lite2") from None
+        raise UserError(f"timm does not work here ({error}): pip install 'protoreplay[timm]', or use lite2") from None
     try:
         network = timm.create_model(name, pretrained=True, num_classes=0)
         config = timm.data.resolve_model_data_config(network)
     except Exception as error:  # of an unknown name, of the network, of the hub
-        raise UserError(f"timm cannot make '{name}': {' '.join(str(error).split())[:200]}") from None
+        raise UserError(f"timm cannot create '{name}': {' '.join(str(error).split())[:200]}") from None
     return module_graph(network, config)
 
 

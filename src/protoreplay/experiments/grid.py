@@ -64,8 +64,8 @@ _BECOMES = {"redo": "done again", "keep": "taken as they are"}
 def check_folders(specs: list[RunSpec], root: Path) -> list[tuple[str, list[str]]]:
     """A `UserError` if a stream cannot be made, or a folder is not that of its run.
 
-    Returns the names of finished runs of other source, and which of their parts are; that there are some is a
-    `UserError` too, unless the runs say what becomes of them.
+    Returns the names of finished runs whose source code has changed, and the changed parts. If there are any and the
+    runs do not say what to do with them, that is a `UserError` too.
     """
     known_classes: dict[object, list[int]] = {}
     outdated: list[tuple[str, list[str]]] = []

@@ -231,7 +231,7 @@ class _ClusterOrder:
         spec: what `RunSpec.to_plain` says of it.
         log: for `execute`.
         versions: of what the driver has installed.
-        data: where it is not to be had on every node.
+        data: sent to nodes that do not have it.
     """
 
     number: int

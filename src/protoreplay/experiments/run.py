@@ -14,8 +14,10 @@ import threadpoolctl
 import torch
 from torch import Tensor
 
-from protoreplay.core.errors import UserError
+from protoreplay.core.errors import UserError, in_one_line
 from protoreplay.experiments.answer_tally import AnswerTally
+from protoreplay.experiments.checkpoint import Checkpoint, DamagedCheckpointError, check_state
+from protoreplay.experiments.run_config import RunConfig
 from protoreplay.experiments.run_folder import RunFolder
 from protoreplay.experiments.run_progress import RunProgress
 from protoreplay.experiments.snapshots import SnapshotWriter
@@ -88,9 +90,9 @@ def evaluate(
 def execute(spec: RunSpec, path: Path, progress: RunProgress | None = None, log: str | None = None) -> list[Count]:
     """Do the run in the folder `path`, or what is left of it, and return its counts; `log` is one of `LOGS`.
 
-    A finished run is not done again, unless it is of other source and `spec.other_source` says so. An unfinished one
-    continues after the last task written down with the same result as if it had never stopped; where it was begun under
-    other versions or of other source, it starts over, so that a result has one origin.
+    A finished run is not repeated, unless its source code has changed and `spec.other_source` says so. An unfinished
+    one continues after the last recorded task with the same result as without the interruption. If versions or source
+    code have changed since its start, it starts over, so that a result has one origin.
     """
     progress = logged(progress or RunProgress(), path, log)
     stream = spec.stream()
@@ -113,42 +115,69 @@ def execute(spec: RunSpec, path: Path, progress: RunProgress | None = None, log:
         if folder.finished():  # by another process, between our look at it and our lock
             folder.clean()
             return folder.counts()
-        if not (folder.exists() and folder.config().computed_alike(config) and folder.shots() == shots):
+        if not _begun_alike(folder, config, shots):
             folder.start(config, shots)
-        method = spec.build(stream)
-        done, counts, state, answers = folder.resume()
-        if (snapshots and not snapshots.whole(done)) or (done and not answers):
+        method, saved = _taken_up(spec, stream, folder, progress)
+        if saved is None or (snapshots and not snapshots.whole(saved.position)):
             folder.start(config, shots)
-            done, counts, state, answers = folder.resume()
-        if done:
-            method.restore(state)
+            method, saved = spec.build(stream), folder.resume()
+        done, counts, answers = saved.position, saved.counts, saved.answers
         tally = AnswerTally(answers)
         tests = EmbeddedTestSets(stream)
         progress.begin(spec.name, len(stream), done)
         if isinstance(stream, EmbeddedStream):
             stream.prepare(progress.features)
-        events, saved = list[dict[str, Any]](), time.monotonic()
+        events, written = list[dict[str, Any]](), time.monotonic()
         for position in range(done + 1, len(stream) + 1):
             added, event = _one_task(method, stream, tests, position, progress, counts, snapshots, tally)
             counts, events = counts + added, [*events, event]
             last = position == len(stream)
-            if not last and not snapshots and time.monotonic() - saved < CHECKPOINT_SECONDS:
+            if not last and not snapshots and time.monotonic() - written < CHECKPOINT_SECONDS:
                 continue
             folder.append_events(events)
             if not last:
-                folder.save_checkpoint(position, counts, method.state(), tally.to_text())
+                folder.save_checkpoint(Checkpoint(position, counts, method.state(), tally.to_text()))
             else:
                 folder.write_answers(
                     {"confusion": tally.confusion, "calibration": tally.calibration, "top5": tally.top}
                 )
             folder.write_counts(counts)
-            events, saved = [], time.monotonic()
+            events, written = [], time.monotonic()
         folder.clean()
     return counts
 
 
+def _begun_alike(folder: RunFolder, config: RunConfig, shots: list[dict[str, Any]]) -> bool:
+    """Whether the folder holds this run, by the same versions and of the same draw."""
+    try:
+        return folder.exists() and folder.config().computed_alike(config) and bool(folder.shots() == shots)
+    except UserError:
+        return False  # a draw that cannot be read is not the same
+
+
+def _taken_up(
+    spec: RunSpec, stream: Stream, folder: RunFolder, progress: RunProgress
+) -> tuple[Method[Any], Checkpoint | None]:
+    """The method as it was after the last task written down, and where that was; None where that is damaged."""
+    method = spec.build(stream)
+    try:
+        saved = folder.resume()
+        if saved.position:
+            AnswerTally(saved.answers)
+            check_state(method, saved.state, str(folder.checkpoint))
+            method.restore(saved.state)
+            if not saved.answers or saved.position >= len(stream):
+                raise ValueError("it is not of this run")
+        return method, saved
+    except DamagedCheckpointError as error:
+        progress.warn(f"{error}: the run starts over")
+    except (RuntimeError, ValueError, TypeError, KeyError, IndexError) as error:
+        progress.warn(f"{folder.checkpoint} is damaged ({in_one_line(error)}): the run starts over")
+    return method, None
+
+
 def _again(spec: RunSpec, folder: RunFolder, progress: RunProgress) -> list[Count]:
-    """Do a finished run of other source once more, beside the old one, which it replaces when it is finished."""
+    """Repeat a finished run whose source code has changed; the new run replaces the old one when it is finished."""
     if spec.other_source == "refuse":
         raise other_source_error([(spec.name, spec.other_code(folder))])
     with folder.locked():
@@ -161,20 +190,20 @@ def _again(spec: RunSpec, folder: RunFolder, progress: RunProgress) -> list[Coun
 
 
 def other_source_error(runs: Sequence[tuple[str, list[str]]]) -> UserError:
-    """For finished runs, by name, some of whose parts are of other source than now."""
-    return UserError(f"{other_source_text(runs)}: --redo does them again, --keep takes them as they are")
+    """The error for finished runs, by name, with the parts whose source code has changed."""
+    return UserError(f"{other_source_text(runs)}: --redo repeats them, --keep keeps them as they are")
 
 
 def other_source_text(runs: Sequence[tuple[str, list[str]]]) -> str:
     """The same for people, in one line.
 
     >>> other_source_text([("sgd seed 0", ["method"]), ("sgd seed 1", ["method"])])
-    '2 finished runs are of other source than now (sgd seed 0 and 1 more: method)'
+    'the source code of 2 finished runs has changed (sgd seed 0 and 1 more: method)'
     """
-    number = "1 finished run is" if len(runs) == 1 else f"{len(runs)} finished runs are"
+    number = "1 finished run" if len(runs) == 1 else f"{len(runs)} finished runs"
     parts = ", ".join(sorted({part for _, parts in runs for part in parts}))
     more = f" and {len(runs) - 1} more" if len(runs) > 1 else ""
-    return f"{number} of other source than now ({runs[0][0]}{more}: {parts})"
+    return f"the source code of {number} has changed ({runs[0][0]}{more}: {parts})"
 
 
 def logged(progress: RunProgress, path: Path, log: str | None) -> RunProgress:

@@ -2,10 +2,12 @@
 
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, field_validator
+from typing_extensions import TypedDict  # pydantic needs this one before Python 3.12
 
+from protoreplay.core.checked_json import PlainText
 from protoreplay.core.source_digest import digest_of
 from protoreplay.streams.stream_settings import EvaluationImages
 
@@ -15,7 +17,7 @@ class NamedSettings(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
-    name: str
+    name: PlainText
     settings: dict[str, Any]
 
 
@@ -24,8 +26,8 @@ class EncoderIdentity(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
-    name: str
-    fingerprint: str
+    name: PlainText
+    fingerprint: PlainText
 
 
 class CodePart(BaseModel):
@@ -40,6 +42,34 @@ class CodePart(BaseModel):
 
     roots: tuple[str, ...]
     digest: str
+
+
+class TaskShots(TypedDict):
+    """What `shots.json` says of a task, at least."""
+
+    __pydantic_config__ = ConfigDict(extra="allow")  # type: ignore[misc]
+
+    task: int
+    classes: list[int]
+    train: list[int]
+    sha256: str
+
+
+class KeptItem(TypedDict):
+    """As `protoreplay.methods.state.LedgerItem`."""
+
+    name: PlainText
+    numbers: Annotated[int, Field(ge=0)]
+    bytes: Annotated[int, Field(ge=0)]
+
+
+class RunEvent(TypedDict):
+    """What a line of `events.jsonl` says of a task, at least."""
+
+    task: Annotated[int, Field(ge=1)]
+    learn_seconds: Annotated[FiniteFloat, Field(ge=0)]
+    test_seconds: Annotated[FiniteFloat, Field(ge=0)]
+    kept: list[KeptItem]
 
 
 class RunIdentity(BaseModel):
@@ -61,7 +91,7 @@ class RunIdentity(BaseModel):
     method: NamedSettings
     seed: int
     evaluation: EvaluationImages
-    known_classes: tuple[int, ...]
+    known_classes: tuple[Annotated[int, Field(ge=0, le=2**31)], ...]
     # Written down only where there is one: a run without it is the same run as before there was a choice.
     encoder: EncoderIdentity | None = Field(None, exclude_if=lambda encoder: encoder is None)
 

@@ -13,20 +13,26 @@ import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import filelock
-import safetensors
 
+from protoreplay.core.checked_json import checked_json, checked_value, plain_json
 from protoreplay.core.errors import UserError
-from protoreplay.core.files import write_whole
-from protoreplay.experiments.run_config import RunConfig, RunIdentity
+from protoreplay.core.files import read_regular, write_whole
+from protoreplay.core.locks import LOCK_MODE
+from protoreplay.experiments.checkpoint import (
+    Checkpoint,
+    DamagedCheckpointError,
+    checkpoint_from_bytes,
+    checkpoint_to_bytes,
+)
+from protoreplay.experiments.run_config import RunConfig, RunEvent, RunIdentity, TaskShots
 from protoreplay.metrics.accuracy import Count
 from protoreplay.metrics.answer_metrics import ConfidenceBin, ConfusionCount
 
-if TYPE_CHECKING:
-    from torch import Tensor
-
+MOST_TEXT, MOST_BYTES = 2**28, 2**34
+"""Of a text, and of a checkpoint, which may hold all training images."""
 
 ANSWER_ROWS: dict[str, Callable[..., Any]] = {"confusion": ConfusionCount, "calibration": ConfidenceBin, "top5": Count}
 """The files, without their ending, that say more of the answers of a finished run, and what a row of each is."""
@@ -55,7 +61,7 @@ class RunFolder:
         self._counts = path / "counts.csv"
         self._answers = {name: path / f"{name}.csv" for name in ANSWER_ROWS}
         self._events = path / "events.jsonl"
-        self._checkpoint = path / "checkpoint.safetensors"
+        self.checkpoint = path / "checkpoint.safetensors"
         self._error = path / "error.txt"
         self.prototypes = path / "prototypes"
         self._redone = path / REDONE
@@ -81,7 +87,7 @@ class RunFolder:
         """Make the folder and hold it against other processes; the lock of a killed process is free."""
         self.path.mkdir(parents=True, exist_ok=True)
         try:
-            with filelock.FileLock(self.path / ".lock", timeout=0):
+            with filelock.FileLock(self.path / ".lock", timeout=0, mode=LOCK_MODE):
                 for leftover in self.path.rglob(".*.tmp"):
                     leftover.unlink()
                 yield
@@ -99,13 +105,18 @@ class RunFolder:
     def config(self) -> RunConfig:
         """The content of `config.json`."""
         try:
-            return RunConfig.model_validate_json(self._config.read_bytes())
+            return RunConfig.model_validate_json(read_regular(self._config, MOST_TEXT))
         except ValueError:
             raise UserError(f"{self._config} is not the configuration of a run") from None
 
     def shots(self) -> Any:
         """The content of `shots.json`, None where it is not there yet."""
-        return json.loads(self._shots.read_text()) if self._shots.exists() else None
+        if not self._shots.exists():
+            return None
+        try:
+            return checked_json(read_regular(self._shots, MOST_TEXT), list[TaskShots])
+        except ValueError:
+            raise UserError(f"{self._shots} is not the draw of a run") from None
 
     def exists(self) -> bool:
         """Whether a run has started here."""
@@ -114,10 +125,13 @@ class RunFolder:
     def counts(self) -> list[Count]:
         """The rows of `counts.csv`, none where it is not there yet."""
         try:
-            header, *lines = self._counts.read_text().splitlines()
+            header, *lines = read_regular(self._counts, MOST_TEXT).decode().splitlines()
             if tuple(header.split(",")) != Count._fields:
                 raise ValueError(header)
-            return [Count(*map(int, line.split(","))) for line in lines]
+            counts = [Count(*map(int, line.split(","))) for line in lines]
+            if not all(row.trained >= 0 and row.tested >= 1 and 0 <= row.correct <= row.n >= 1 for row in counts):
+                raise ValueError("numbers")
+            return counts
         except FileNotFoundError:
             return []
         except (ValueError, TypeError):
@@ -149,10 +163,13 @@ class RunFolder:
         """The rows of one of `ANSWER_ROWS`; none where the run is older than they are."""
         path, make = self._answers[name], ANSWER_ROWS[name]
         try:
-            header, *lines = path.read_text().splitlines()
+            header, *lines = read_regular(path, MOST_TEXT).decode().splitlines()
             if tuple(header.split(",")) != _fields_of(name):
                 raise ValueError(header)
-            return [make(*(float(x) if "." in x else int(x) for x in line.split(","))) for line in lines]
+            rows = [tuple(float(x) if "." in x else int(x) for x in line.split(",")) for line in lines]
+            if any(not 0 <= number < 2**53 for row in rows for number in row):
+                raise ValueError("numbers")
+            return [make(*row) for row in rows]
         except FileNotFoundError:
             return []
         except (ValueError, TypeError):
@@ -172,40 +189,35 @@ class RunFolder:
     def events(self) -> list[dict[str, Any]]:
         """The whole lines of `events.jsonl`, none where it is not there yet; one cut off by a kill is passed over."""
         try:
-            lines = self._events.read_bytes().splitlines(keepends=True)
-            return [json.loads(line) for line in lines if line.endswith(b"\n")]
+            lines = read_regular(self._events, MOST_TEXT).splitlines(keepends=True)
+            events = [plain_json(line) for line in lines if line.endswith(b"\n")]
+            checked_value(events, list[RunEvent])
+            return events
         except FileNotFoundError:
             return []
         except ValueError:
             raise UserError(f"{self._events} is not the events of a run") from None
 
-    def save_checkpoint(
-        self, position: int, counts: list[Count], state: Mapping[str, "Tensor"], answers: str = ""
-    ) -> None:
-        """Everything needed to continue after the task at `position`; `answers` is a text of whoever counts them."""
-        import safetensors.torch  # here, because those who only read finished runs do without PyTorch
+    def save_checkpoint(self, saved: Checkpoint) -> None:
+        """Everything needed to continue after a task."""
+        write_whole(self.checkpoint, checkpoint_to_bytes(saved))
 
-        metadata = {"position": str(position), "counts": json.dumps(counts), "answers": answers}
-        write_whole(self._checkpoint, safetensors.torch.save(dict(state), metadata))
+    def resume(self) -> Checkpoint:
+        """What `save_checkpoint` wrote last, or where every run starts; events of tasks after it are dropped.
 
-    def resume(self) -> tuple[int, list[Count], dict[str, "Tensor"], str]:
-        """What `save_checkpoint` wrote last, or (0, [], {}, ""); events of tasks after it are dropped."""
-        position, counts, state, answers = 0, list[Count](), dict[str, "Tensor"](), ""
-        if self._checkpoint.exists():
-            try:
-                with safetensors.safe_open(self._checkpoint, framework="pt") as file:
-                    metadata = file.metadata()
-                    state = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-            except safetensors.SafetensorError as error:
-                raise UserError(f"{self._checkpoint} is damaged ({error}): remove it to start the run again") from None
-            position = int(metadata["position"])
-            counts = [Count(*row) for row in json.loads(metadata["counts"])]
-            answers = metadata.get("answers", "")
-        there = self.events()
-        kept = [event for event in there if event["task"] <= position]
+        A `DamagedCheckpointError` where a bit of it is not as it was written.
+        """
+        saved = Checkpoint()
+        if self.checkpoint.exists():
+            saved = checkpoint_from_bytes(read_regular(self.checkpoint, MOST_BYTES), str(self.checkpoint))
+        try:
+            there = self.events()
+        except UserError as error:
+            raise DamagedCheckpointError(str(error)) from None
+        kept = [event for event in there if event["task"] <= saved.position]
         if kept or self._events.exists():
             write_whole(self._events, "".join(json.dumps(event) + "\n" for event in kept).encode())
-        return position, counts, state, answers
+        return saved
 
     def fail(self, error: str) -> None:
         """Record why the last attempt failed, unless the run is finished or taken up by another process."""
@@ -248,12 +260,12 @@ class RunFolder:
         shutil.rmtree(self._redone)
 
     def _forget(self) -> None:
-        for path in (self._checkpoint, self._counts, self._events, *self._answers.values(), *self.prototypes.glob("*")):
+        for path in (self.checkpoint, self._counts, self._events, *self._answers.values(), *self.prototypes.glob("*")):
             path.unlink(missing_ok=True)
 
     def clean(self) -> None:
         """Remove what only an unfinished run needs; where there is none of it, the folder may be read-only."""
-        for path in (self._checkpoint, self._error, self.path / ".lock"):
+        for path in (self.checkpoint, self._error, self.path / ".lock"):
             if path.exists():
                 path.unlink(missing_ok=True)
 

@@ -6,7 +6,15 @@ from dataclasses import dataclass
 
 from protoreplay.experiments.run_progress import RunProgress
 
-SECONDS_BETWEEN_STEPS = 0.1
+SECONDS_BETWEEN = 0.1
+"""Nobody reads faster: of steps, and of the tasks of a run that takes milliseconds, only so many are told."""
+
+
+@dataclass(frozen=True)
+class RunWarned:
+    """As `RunProgress.warn`."""
+
+    line: str
 
 
 @dataclass(frozen=True)
@@ -50,12 +58,14 @@ class RunEnded:
     """As `RunProgress.end`."""
 
 
-RunMessage = RunBegan | FeaturesMade | StepDone | TaskDone | RunEnded
+RunMessage = RunWarned | RunBegan | FeaturesMade | StepDone | TaskDone | RunEnded
 
 
 def tell(progress: RunProgress, message: RunMessage) -> None:
     """Tell a view what a message of another process says."""
     match message:
+        case RunWarned(line):
+            progress.warn(line)
         case RunBegan(name, tasks, done):
             progress.begin(name, tasks, done)
         case FeaturesMade(done, total):
@@ -69,10 +79,14 @@ def tell(progress: RunProgress, message: RunMessage) -> None:
 
 
 class RunProgressSender(RunProgress):
-    """Sends what it is told to another process; of training steps only some, there may be thousands a second."""
+    """Sends what it is told to another process; of steps and tasks only some, there may be thousands a second."""
 
     def __init__(self, send: Callable[[RunMessage], None]) -> None:
-        self._send, self._sent_step = send, 0.0
+        self._send, self._sent_step, self._sent_task = send, 0.0, 0.0
+
+    def warn(self, line: str) -> None:
+        """Sent as `RunWarned`."""
+        self._send(RunWarned(line))
 
     def begin(self, name: str, tasks: int, done: int) -> None:
         """Sent as `RunBegan`."""
@@ -81,20 +95,23 @@ class RunProgressSender(RunProgress):
     def features(self, done: int, total: int) -> None:
         """Sent as `FeaturesMade`, if the last one was a while ago, and at the end."""
         now = time.monotonic()
-        if done == total or now - self._sent_step >= SECONDS_BETWEEN_STEPS:
+        if done == total or now - self._sent_step >= SECONDS_BETWEEN:
             self._sent_step = now
             self._send(FeaturesMade(done, total))
 
     def step(self, position: int, step: int, steps: int, loss: float) -> None:
         """Sent as `StepDone`, if the last one was a while ago."""
         now = time.monotonic()
-        if now - self._sent_step >= SECONDS_BETWEEN_STEPS:
+        if now - self._sent_step >= SECONDS_BETWEEN:
             self._sent_step = now
             self._send(StepDone(position, step, steps, loss))
 
     def task(self, position: int, accuracy: float, seconds: float) -> None:
-        """Sent as `TaskDone`."""
-        self._send(TaskDone(position, accuracy, seconds))
+        """Sent as `TaskDone`, if the last one was a while ago."""
+        now = time.monotonic()
+        if now - self._sent_task >= SECONDS_BETWEEN:
+            self._sent_task = now
+            self._send(TaskDone(position, accuracy, seconds))
 
     def end(self) -> None:
         """Sent as `RunEnded`."""

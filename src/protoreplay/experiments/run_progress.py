@@ -20,11 +20,14 @@ MANY_FEATURES = 1_000
 class RunProgress:
     """Told of one run as it goes; says nothing."""
 
+    def warn(self, line: str) -> None:
+        """Something is not as it should be, and the run goes on."""
+
     def begin(self, name: str, tasks: int, done: int) -> None:
         """A run of `tasks` tasks starts, `done` of them already done."""
 
     def features(self, done: int, total: int) -> None:
-        """Features of so many images of the run, of so many that were missing, are made."""
+        """The features of `done` of the `total` images that were missing are computed."""
 
     def step(self, position: int, step: int, steps: int, loss: float) -> None:
         """A training step of the task at `position` is done."""
@@ -55,6 +58,9 @@ class _RunProgressLines(RunProgress):
 
     def __init__(self, say: Callable[[str], None], quiet: float) -> None:
         self._print, self._quiet, self._spoke = say, quiet, 0.0
+
+    def warn(self, line: str) -> None:
+        self._print(f"warning: {line}")
 
     def begin(self, name: str, tasks: int, done: int) -> None:
         self._name, self._tasks, self._loss = name, tasks, 0.0
@@ -104,6 +110,9 @@ class _RunProgressBar(RunProgress):
     def __init__(self, bars: RichProgress, indent: str) -> None:
         self._bars, self._indent = bars, indent
         self._bar: TaskID | None = None
+
+    def warn(self, line: str) -> None:
+        self._bars.console.print(f"warning: {line}", markup=False, highlight=False, soft_wrap=True)
 
     def begin(self, name: str, tasks: int, done: int) -> None:
         self.end()

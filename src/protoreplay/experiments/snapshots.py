@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import safetensors
 import safetensors.numpy
-import safetensors.torch
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
 from protoreplay.core.errors import UserError
-from protoreplay.core.files import write_whole
+from protoreplay.core.files import read_regular, write_whole
+from protoreplay.experiments.checkpoint import require_unbroken, seal_of, sealed
 from protoreplay.experiments.run_folder import RunFolder
 from protoreplay.methods.base import Method
 from protoreplay.streams.stream import Stream
@@ -25,6 +25,9 @@ MAPPED_AFTER = (1, 3)
 """After these tasks, and after the last."""
 ANSWERS = 20_000
 """Answers that are kept after a task, at most."""
+
+MOST_BYTES = 2**28
+"""Of the file of a task."""
 
 ImagesOfTask = Callable[[int], tuple[Tensor, Tensor]]
 """From the position of a task to what a method's `embed` makes of some of its images, N x ..., and their labels, N."""
@@ -66,12 +69,46 @@ def load_snapshots(folder: RunFolder) -> list[PrototypeSnapshot]:
     snapshots = []
     for path in (_file(folder, task) for task in range(1, folder.config().tasks + 1)):
         try:
-            snapshots.append(PrototypeSnapshot(**safetensors.numpy.load(path.read_bytes())))
+            content = read_regular(path, MOST_BYTES)
+            arrays = safetensors.numpy.load(content)
+            if seal := seal_of(content):  # files of before they were sealed have none
+                require_unbroken(arrays, seal)
+            snapshots.append(_checked(PrototypeSnapshot(**arrays)))
         except FileNotFoundError:
             raise UserError(f"{folder.path} kept no prototypes: do the run again with --keep-prototypes") from None
-        except (safetensors.SafetensorError, TypeError):
+        except (safetensors.SafetensorError, TypeError, ValueError, KeyError, AttributeError):
             raise UserError(f"{path} is damaged: do the run again with --keep-prototypes") from None
     return snapshots
+
+
+_DIMENSIONS = {
+    "prototypes": {"mean": ("float32", 2), "variance": ("float32", 2), "classes": ("int64", 1)},
+    "answers": {
+        "tested": ("int64", 1),
+        "labels": ("int64", 1),
+        "predicted": ("int64", 1),
+        "confidence": ("float32", 1),
+    },
+    "images": {"images": ("float32", 2), "image_labels": ("int64", 1)},
+    "shots": {"shots": ("float32", 2), "shot_labels": ("int64", 1)},
+}
+"""Of arrays that have a row for each of the same things, the kind of number and how many dimensions they have."""
+
+
+def _checked(snapshot: PrototypeSnapshot) -> PrototypeSnapshot:
+    """The same; a `ValueError` where its arrays do not go together."""
+    for group in _DIMENSIONS.values():
+        arrays = {name: getattr(snapshot, name) for name in group}
+        if len({len(array) for array in arrays.values()}) != 1:
+            raise ValueError("lengths")
+        if any((str(array.dtype), array.ndim) != group[name] for name, array in arrays.items()):
+            raise ValueError("kinds of numbers")
+        if any(array.dtype == np.int64 and len(array) and array.min() < 0 for array in arrays.values()):
+            raise ValueError("labels below 0")
+    widths = {array.shape[1] for array in (snapshot.mean, snapshot.variance, snapshot.images, snapshot.shots)}
+    if len(widths) != 1 or len(set(snapshot.classes.tolist())) != len(snapshot.classes):
+        raise ValueError("widths")
+    return snapshot
 
 
 def has_snapshots(folder: RunFolder) -> bool:
@@ -138,7 +175,7 @@ class SnapshotWriter:
             "shot_labels": shot_labels,
         }
         self._folder.prototypes.mkdir(exist_ok=True)
-        content = safetensors.torch.save({name: tensor.contiguous() for name, tensor in tensors.items()})
+        content = sealed({name: tensor.contiguous() for name, tensor in tensors.items()}, {})
         write_whole(_file(self._folder, trained), content)
 
     def _chosen_answers(self, classes: Tensor) -> dict[str, Tensor]:

@@ -32,7 +32,7 @@ from protoreplay.streams.protocols import EvaluationImages, PermutedSettings, Pr
 from protoreplay.streams.stream import Stream
 
 OtherSource = Literal["refuse", "redo", "keep"]
-"""What becomes of a finished run of other source: an error, the run is done again, or it is taken as it is."""
+"""What to do with a finished run whose source code has changed: raise an error, repeat it, or keep it."""
 
 
 def first_seeds(count: int, evaluation: EvaluationImages) -> list[int]:
@@ -58,7 +58,7 @@ class RunSpec:
         encoder: turns images into features on the way in; empty where the method meets images.
         fingerprint: of the encoder.
         code: the source that it is made of; nor does that.
-        other_source: what becomes of it where it is finished, but was made of other source.
+        other_source: what to do if the run is finished and its source code has changed since.
     """
 
     protocol: Protocol
@@ -131,7 +131,7 @@ class RunSpec:
         }
 
     def other_code(self, folder: RunFolder) -> list[str]:
-        """Of the finished run in a folder, the parts that are of other source than this one; none where none is."""
+        """The parts of the finished run in a folder whose source code differs from this one's."""
         finished = folder.finished_run()
         return finished.config.other_code(self.code) if finished else []
 

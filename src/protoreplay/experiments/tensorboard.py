@@ -23,6 +23,10 @@ class TensorBoard(RunProgress):
         self._open, self._progress, self._path = SummaryWriter, progress, path / "tensorboard"
         self._last = -1
 
+    def warn(self, line: str) -> None:
+        """Say it."""
+        self._progress.warn(line)
+
     def begin(self, name: str, tasks: int, done: int) -> None:
         """Open the files; what an interrupted attempt wrote beyond its last whole task is not shown."""
         self._last = done * STEPS_PER_TASK

@@ -20,6 +20,7 @@ from typing import Any
 
 import torch
 
+from protoreplay.core.errors import UserError
 from protoreplay.core.registry import ForeignCode, foreign_code, install
 from protoreplay.experiments.grid_queue import LOOK_AGAIN_SECONDS, GridQueue, RunOutcome, attempt_run, run_path
 from protoreplay.experiments.run_messages import RunMessage, RunProgressSender, tell
@@ -46,6 +47,8 @@ def in_workers(queue: GridQueue, jobs: int) -> None:
                 worker = next(worker for worker in workers if worker.pipe is pipe)
                 if not worker.listen():
                     workers.remove(worker)
+            for worker in workers:
+                worker.notice_stop()
     finally:
         for worker in workers:
             worker.process.kill()
@@ -57,7 +60,9 @@ class _Worker:
 
     def __init__(self, queue: GridQueue, code: ForeignCode) -> None:
         self._queue, self._progress = queue, queue.progress.run()
+        self._started = False
         self.number: int | None = None
+        self._stopped = False
         self.pipe, theirs = SPAWN.Pipe()
         self.process = SPAWN.Process(target=_serve, args=(theirs, code, queue.log), daemon=True)
         with _no_interrupt():
@@ -73,25 +78,52 @@ class _Worker:
                 self.pipe.send(_WorkerOrder(spec.to_plain(), run_path(self._queue.root, spec).absolute()))
 
     def listen(self) -> bool:
-        """Hear what it tells; False once it is dead."""
+        """Hear what it tells; False once it is dead. That it never lived is a `UserError`: no other would."""
         try:
-            message: RunMessage | RunOutcome = self.pipe.recv()
+            message: RunMessage | RunOutcome | _WorkerStarted = self.pipe.recv()
         except (EOFError, OSError):
             self._progress.end()
             self.process.join()
+            if not self._started and self.process.exitcode == 1:  # not killed
+                raise UserError(
+                    f"a worker process ended as it started (exit code {self.process.exitcode}): a script calls bench "
+                    'with more than one job under `if __name__ == "__main__":`, and lies in a file'
+                ) from None
             if self.number is not None:
                 self._settle(RunOutcome("lost", f" (exit code {self.process.exitcode})"))
             return False
         if isinstance(message, RunOutcome):
             self._settle(message)
+        elif isinstance(message, _WorkerStarted):
+            self._started = True
         else:
             tell(self._progress, message)
         return True
+
+    def notice_stop(self) -> None:
+        """Say so, once, if somebody has stopped it with a signal, from which it would not come back by itself."""
+        pid = self.process.pid
+        if pid is None or self.number is None:
+            return
+        with contextlib.suppress(OSError):  # it is dead: `listen` will find out
+            was, self._stopped = self._stopped, _is_stopped(pid)
+            if self._stopped and not was:
+                name = self._queue.specs[self.number].name
+                self._queue.progress.say(
+                    f"{name}: the process that does it was stopped; `kill -CONT {pid}` lets it go on"
+                )
 
     def _settle(self, outcome: RunOutcome) -> None:
         number, self.number = self.number, None
         assert number is not None, "a worker has an outcome only of a run it was given"
         self._queue.settle(number, outcome)
+
+
+def _is_stopped(pid: int) -> bool:
+    """Whether a child of this process is stopped, as by SIGSTOP; no state of it is taken away from who waits for it."""
+    if not hasattr(os, "waitid"):
+        return False
+    return os.waitid(os.P_PID, pid, os.WSTOPPED | os.WNOHANG | os.WNOWAIT) is not None
 
 
 @dataclass(frozen=True)
@@ -100,6 +132,11 @@ class _WorkerOrder:
 
     spec: dict[str, Any]
     path: Path
+
+
+@dataclass(frozen=True)
+class _WorkerStarted:
+    """What a worker says first."""
 
 
 @contextlib.contextmanager
@@ -118,12 +155,13 @@ def _serve(pipe: "Connection[Any, Any]", code: ForeignCode, log: str | None) -> 
     torch.set_num_threads(1)
     find_protocol = functools.cache(get_protocol)  # one for all runs, so that photos of a folder are read once
 
-    def send(message: RunMessage | RunOutcome) -> None:
+    def send(message: RunMessage | RunOutcome | _WorkerStarted) -> None:
         try:
             pipe.send(message)
         except OSError:
             os._exit(1)  # nobody is there any more; an exception would be taken for a failure of the run
 
+    send(_WorkerStarted())
     while True:
         try:
             order: _WorkerOrder = pipe.recv()

@@ -29,7 +29,7 @@ class ACILConfig(ExpansionSettings):
     """Settings of ACIL."""
 
     expansion: int = Field(8192, ge=1)
-    """Width of the layer (the authors' code: 8,192; of GKEAL 512)."""
+    """Width of the layer (the authors' code: 8,192; GKEAL's: 512)."""
     layer: Literal["random", "gaussian"] = "random"
     """A rectified random layer (ACIL), or Gaussian kernels around centres (GKEAL): images of the first task, and where
     these are too few for `expansion`, points drawn from the Gaussian of their mean and covariance (ours)."""
@@ -37,7 +37,7 @@ class ACILConfig(ExpansionSettings):
     """Width of the Gaussian kernels (Zhuang et al. 2023: 5 to 15, for features of a trained network; features of unit
     length want less)."""
     ridge: float = Field(0.1, gt=0)
-    """Added to every eigenvalue of the sum of products (the authors' code: 0.1)."""
+    """Ridge added to every eigenvalue of the sum of products (the authors' code: 0.1)."""
 
 
 class ACIL(RandomRegression[ACILConfig]):

@@ -14,15 +14,15 @@ class AugmentationSettings(Settings):
     """How training images are changed each time they are met; all off by default."""
 
     augment_shift: int = Field(0, ge=0)
-    """Shift by up to this many pixels in each direction; what comes in is the reflected border."""
+    """Shift by up to this many pixels in each direction; the border is filled by reflection."""
     augment_flip: bool = False
-    """Mirror left and right, every second time."""
+    """Flip horizontally with probability one half."""
     augment_colour: float = Field(0.0, ge=0, le=1)
-    """Change brightness, contrast and, of colour images, saturation by a factor of up to 1 +- this."""
+    """Maximum relative change of brightness, contrast and, in colour images, saturation."""
     augment_hue: float = Field(0.0, ge=0, le=math.pi, exclude_if=lambda value: value == 0)
-    """Turn all colours of a colour image around grey by up to this angle, in radians."""
+    """Rotate the hue of colour images by up to this angle, in radians."""
     augment_erase: float = Field(0.0, ge=0, le=1)
-    """Side of a grey square that hides a random part, as a share of the image's side."""
+    """Side of a randomly placed grey square, as a fraction of the image's side."""
 
 
 def augment(images: Tensor, settings: AugmentationSettings, generator: torch.Generator) -> Tensor:

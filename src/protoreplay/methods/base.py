@@ -85,16 +85,17 @@ class EncoderSettings(AugmentationSettings):
     """Settings of every method that trains a network."""
 
     encoder: EncoderName = "conv-small"
-    """The network's trunk; the protocol prescribes it, so that all methods share it."""
+    """Network of the encoder; the protocol prescribes it, so that all methods share it."""
     epochs: int = Field(50, ge=0)
-    """Passes over the images of a task (the baselines' script: 50)."""
+    """Epochs per task (the baselines' script: 50)."""
     batch_size: int = Field(128, ge=2)
-    """Images per step at most (the baselines' script: 128)."""
+    """Maximum batch size (the baselines' script: 128)."""
     # Written down only where it is not the default: a run of before there was a choice is still the same run.
     max_steps: Annotated[int, Field(ge=1)] | Literal["all"] = Field("all", exclude_if=lambda wanted: wanted == "all")
-    """Steps per task at most: a task of many images is then not trained on for all its `epochs` (ours)."""
+    """Maximum number of steps per task; it ends a task of many images before all its `epochs` (ours)."""
     head: Literal["linear", "mlp"] = Field("linear", exclude_if=lambda wanted: wanted == "linear")
-    """What is trained on the features of `--encoder`: a linear layer, or one behind a hidden layer of 256 (ours)."""
+    """Head trained on the features of `--encoder`: a linear layer, optionally after a hidden layer of 256 units
+    (ours)."""
 
 
 class AdamSettings(EncoderSettings):
@@ -108,9 +109,9 @@ class MemorySettings(AdamSettings):
     """Settings of methods that keep images."""
 
     budget: int = Field(10, ge=0)
-    """Images that are kept (the paper keeps 10 on CIFAR-10)."""
+    """Number of images in the replay memory (the paper keeps 10 on CIFAR-10)."""
     budget_per: BudgetPer = "run"
-    """Whether the budget is shared by all classes or granted to each class of each task."""
+    """Whether all classes share the budget, or each class of each task has its own."""
 
 
 C = TypeVar("C", bound=Settings)

@@ -31,7 +31,7 @@ class DERConfig(MemorySettings):
     lr: float = Field(1e-3, gt=0)
     """Adam's learning rate (ours: as the baselines' on split-cifar10; Buzzega et al. 2020 train with SGD)."""
     budget: int = Field(10, ge=0)
-    """Images that are kept (ours: as many as the paper's method keeps on CIFAR-10)."""
+    """Number of images in the replay memory (ours: as many as the paper's method keeps on CIFAR-10)."""
     alpha: float = Field(0.3, ge=0)
     """Weight of the squared difference from stored scores (the authors' code, split CIFAR-10: 0.3)."""
     beta: float = Field(0.0, ge=0)

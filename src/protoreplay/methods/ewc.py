@@ -16,10 +16,11 @@ class FisherSettings(PenaltySettings):
     """How Fisher information is estimated."""
 
     fisher_labels: FisherLabels = "predicted"
-    """Whose log-probability: the label's, the most probable's (as in the code that published strengths are quoted from,
-    Hsu et al. 2018), a drawn one's, or the expectation over all."""
+    """Class whose log-probability the Fisher information is computed from: the label, the most probable class (as in
+    the code that published strengths are quoted from, Hsu et al. 2018), a sampled class, or the expectation over
+    all."""
     fisher_images: Annotated[int, Field(ge=1)] | Literal["all"] = "all"
-    """Images of the task that it is averaged over, drawn at random where there are more (ours)."""
+    """Number of task images that the Fisher information is averaged over, drawn at random if there are more (ours)."""
 
 
 F = TypeVar("F", bound=FisherSettings)

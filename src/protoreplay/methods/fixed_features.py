@@ -28,23 +28,23 @@ class FeatureSettings(Settings):
     """Settings of every method that stands on untrained features."""
 
     features: FeatureName = "pixels"
-    """Raw pixels, random convolutions, the trunk of the untrained encoder, or the dictionary of patches that `vpr`
-    makes of the first task's images; those in the middle of unit length. With `--encoder` they are its features, and
-    this setting and the next ones do nothing."""
+    """Raw pixels, random convolutions, the untrained encoder, or the dictionary of patches that `vpr` learns from the
+    first task's images; random and encoder features have unit length. With `--encoder`, its features are used, and this
+    setting and the next ones have no effect."""
     filters: int = Field(800, ge=1)
     """Number of random filters (ours: 800)."""
     encoder: EncoderName = "conv-small"
-    """The trunk of `encoder` features; the protocol prescribes it."""
+    """Network of `encoder` features; the protocol prescribes it."""
     dictionary_filters: int = written_if_changed(160, ge=1)
-    """Filters of `dictionary` features (as `vpr` on the protocol, and so the four below)."""
+    """Number of filters of `dictionary` features (this and the next four: as in `vpr` on the protocol)."""
     dictionary_patch: int = written_if_changed(6, ge=2)
-    """Side of its patches."""
+    """Side length of its patches, in pixels."""
     dictionary_mirror: bool = written_if_changed(True)
-    """Whether it gives an image and its mirror image the same features."""
+    """Whether an image and its mirror image have the same features."""
     dictionary_latent: int = written_if_changed(850, ge=1)
-    """How many numbers of an image it gives."""
+    """Number of features per image."""
     dictionary_field_width: int = written_if_changed(140, ge=1)
-    """Directions of its answers, at most, that are kept of each field."""
+    """Maximum number of principal directions of its responses kept per cell."""
 
     def dictionary(self) -> DictionarySettings:
         """The settings of `dictionary` features."""
@@ -56,8 +56,8 @@ class TrunkFeatureSettings(FeatureSettings):
     """The same for methods that stand on the encoder's untrained trunk where nothing else is asked for."""
 
     features: FeatureName = "encoder"
-    """Raw pixels, random convolutions, the trunk of the untrained encoder, which all methods share, or the dictionary
-    of patches that `vpr` makes of the first task's images; those in the middle of unit length."""
+    """Raw pixels, random convolutions, the untrained encoder that all methods share, or the dictionary of patches that
+    `vpr` learns from the first task's images; random and encoder features have unit length."""
 
 
 def extractor(config: FeatureSettings, shape: ImageShape, generator: torch.Generator) -> tuple[nn.Module, int]:

@@ -25,14 +25,14 @@ class ICaRLConfig(MemorySettings):
     lr: float = Field(1e-3, gt=0)
     """Adam's learning rate (ours: as the other baselines' on split-cifar10; Rebuffi et al. 2017 train with SGD)."""
     budget: int = Field(10, ge=0)
-    """Exemplars that are kept (published for split-cifar10: 10)."""
+    """Number of exemplars kept (published for split-cifar10: 10)."""
 
     distillation: Literal["bce", "kl", "mse"] = "bce"
-    """How old classes are kept to the old network: by binary cross-entropy of each output, which also learns the new
-    ones (Rebuffi et al. 2017), or, beside cross-entropy among all classes, by softened probabilities or by scores."""
+    """Distillation from the old network: binary cross-entropy of each output, which also learns the new classes
+    (Rebuffi et al. 2017), or, in addition to cross-entropy over all classes, softened probabilities or scores."""
     temperature: float = Field(2.0, gt=0)
-    """Softens probabilities in `kl` distillation (Li and Hoiem 2016: 2), which is multiplied by its square (Hinton et
-    al. 2015)."""
+    """Temperature of `kl` distillation (Li and Hoiem 2016: 2), which is multiplied by its square (Hinton et al.
+    2015)."""
 
 
 class ICaRL(AdamMethod[ICaRLConfig]):

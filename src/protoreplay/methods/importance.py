@@ -111,7 +111,7 @@ def _mean_over_images(
 
 
 class _Call(NamedTuple):
-    """A layer was called: what went in, N x ..., and where the gradient for what came out, N x ..., is to be had.
+    """A layer was called: what went in, N x ..., and where the gradient for what came out, N x ..., is available.
 
     What came out itself may have been overwritten since, by an activation in place.
     """

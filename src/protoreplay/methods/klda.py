@@ -31,14 +31,14 @@ class KLDAConfig(ExpansionSettings):
     """Settings of KLDA."""
 
     expansion: int = Field(5000, ge=1)
-    """Random Fourier features (Momeni et al. 2025: 5,000; Prabhu et al. 2024: 25,000)."""
+    """Number of random Fourier features (Momeni et al. 2025: 5,000; Prabhu et al. 2024: 25,000)."""
     gamma: Annotated[float, Field(gt=0)] | Literal["scale"] = "scale"
     """The kernel is exp(-gamma |x - z|^2); with `scale`, gamma is one over the number of features times their variance
     (the code of Prabhu et al. 2024), here that of the first task's images."""
     shrinkage: Annotated[float, Field(ge=0, le=1)] | Literal["oas"] = "oas"
-    """The covariance is `(1 - shrinkage)` times the one seen plus `shrinkage` times its mean eigenvalue in every
-    direction, or `oas`: by the formula of Chen et al. 2010 (the code of Prabhu et al. 2024). With 0 its
-    pseudo-inverse is taken (Momeni et al. 2025), which sees nothing where the images of a class do not vary."""
+    """The covariance is `(1 - shrinkage)` times the observed one plus `shrinkage` times its mean eigenvalue times the
+    identity, or `oas`: by the formula of Chen et al. 2010 (the code of Prabhu et al. 2024). With 0 the pseudo-inverse
+    is used (Momeni et al. 2025), which ignores directions without within-class variance."""
 
 
 class FourierFeatures(NamedTuple):

@@ -29,11 +29,11 @@ class LogisticConfig(TrunkFeatureSettings):
     """Settings of logistic regression on all features; all of them ours."""
 
     c: Annotated[float, Field(gt=0)] | Literal["cv"] = "cv"
-    """C, the weight of the images beside the penalty of the weights, or `cv`: chosen by cross-validation."""
+    """C, the inverse strength of the penalty on the weights, or `cv`: chosen by cross-validation."""
     folds: int = Field(5, ge=2)
-    """Parts of every class's images, each of which is left out once in cross-validation."""
+    """Number of cross-validation folds, stratified by class."""
     cv_images: int = Field(1000, ge=2)
-    """Images at most that cross-validation is done on, drawn evenly from the classes."""
+    """Maximum number of images for cross-validation, drawn evenly from the classes."""
 
 
 class AllFeatures(NamedTuple):

@@ -20,9 +20,9 @@ class LwFConfig(AdamSettings):
     lr: float = Field(1e-3, gt=0)
     """Adam's learning rate (ours: as the baselines' on split-cifar10)."""
     strength: float = Field(1.0, ge=0)
-    """Weight of the distillation beside the cross-entropy (Li and Hoiem 2016: 1)."""
+    """Weight of the distillation loss relative to the cross-entropy (Li and Hoiem 2016: 1)."""
     temperature: float = Field(2.0, gt=0)
-    """Softens both networks' probabilities (Li and Hoiem 2016: 2)."""
+    """Temperature that softens both networks' probabilities (Li and Hoiem 2016: 2)."""
     scale_by_temperature: bool = False
     """Multiply the distillation by `temperature ** 2`, so that its gradient does not shrink as the temperature grows
     (Hinton et al. 2015; Li and Hoiem 2016 do not)."""

@@ -23,9 +23,9 @@ class MASConfig(PenaltySettings):
     (published for split-cifar10: 1)."""
     outputs: Literal["mean", "sum"] = "mean"
     """Importances come from the mean of the squared outputs (as in the code that published strengths are quoted from,
-    Hsu et al. 2018), or from their sum (Aljundi et al. 2018), which is as many times larger as there are classes."""
+    Hsu et al. 2018), or from their sum (Aljundi et al. 2018), which is larger by a factor of the number of classes."""
     importance_images: Annotated[int, Field(ge=1)] | Literal["all"] = "all"
-    """Images of the task that importances are averaged over, drawn at random where there are more (ours)."""
+    """Number of task images that importances are averaged over, drawn at random if there are more (ours)."""
 
 
 class MAS(ImportanceRegulariser[MASConfig]):

@@ -30,7 +30,7 @@ class PenaltySettings(AdamSettings):
     """
 
     lr: float = Field(1e-3, gt=0)
-    """Adam's learning rate (published for split-cifar10: 1e-3); its moments go on from task to task."""
+    """Adam's learning rate (published for split-cifar10: 1e-3); its moments are kept across tasks."""
     strength: float = Field(1.0, ge=0)
     """The penalty is `strength * sum of importance * (weight - anchor) ** 2`."""
     half: bool = False

@@ -21,7 +21,7 @@ class ReplayConfig(MemorySettings):
     lr: float = Field(1e-3, gt=0)
     """Adam's learning rate (ours: as the baselines' on split-cifar10)."""
     budget: int = Field(10, ge=0)
-    """Images that are kept (ours: as many as the paper's method keeps on CIFAR-10)."""
+    """Number of images in the replay memory (ours: as many as the paper's method keeps on CIFAR-10)."""
 
 
 class Replay(AdamMethod[ReplayConfig]):

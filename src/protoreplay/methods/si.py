@@ -25,10 +25,10 @@ class SIConfig(PenaltySettings):
     """The penalty is `strength * sum of importance * (weight - weight after the task before) ** 2`
     (published for split-cifar10: 600)."""
     xi: float = Field(0.1, gt=0)
-    """Keeps the importance of a weight that hardly moved finite (Zenke et al. 2017: 0.1)."""
+    """Damping that keeps the importance of a weight that hardly moved finite (Zenke et al. 2017: 0.1)."""
     clamp: Literal["sum", "task"] = "sum"
-    """What is kept from falling below 0: the sum of all tasks' importances (as in the code of Zenke et al. 2017), so
-    that a task may take away what earlier ones gave; or what each task adds."""
+    """What is clamped at 0: the sum of all tasks' importances (as in the code of Zenke et al. 2017), so that a task can
+    reduce earlier importances, or the contribution of each task."""
 
 
 class SI(ImportanceRegulariser[SIConfig]):

@@ -18,8 +18,8 @@ class SLDAConfig(TrunkFeatureSettings):
     """Settings of SLDA."""
 
     shrinkage: float = Field(0.5, gt=0, le=1)
-    """The covariance is `(1 - shrinkage)` times the one seen plus `shrinkage` times its mean eigenvalue in every
-    direction (ours: equal parts)."""
+    """The covariance is `(1 - shrinkage)` times the observed one plus `shrinkage` times its mean eigenvalue times the
+    identity (ours: equal parts)."""
 
 
 class Scatter(NamedTuple):

@@ -34,33 +34,34 @@ class VPRConfig(DictionarySettings, AugmentationSettings):
     """Settings of VPR; all of them ours, chosen on validation streams."""
 
     body: Literal["dictionary", "pixels"] = "dictionary"
-    """A dictionary of patches of the first task's images, or square roots of pixels where pixels have no neighbours."""
+    """Feature extractor: a dictionary of patches of the first task's images, or square roots of pixels for images whose
+    pixels are permuted."""
     views: int = Field(200, ge=1)
-    """Views of a class: its images, and changed copies of all of them alike. A prototype is halfway between the mean of
-    the images and that of all views."""
+    """Number of views per class: its images and augmented copies of all of them. A prototype is the midpoint between
+    the mean of the images and the mean of all views."""
     augment_shift: int = Field(4, ge=0)
-    """Views are shifted by up to this many pixels in each direction; what comes in is the reflected border."""
+    """Shift of views, up to this many pixels in each direction; the border is filled by reflection."""
     augment_colour: float = Field(0.8, ge=0, le=1)
-    """Brightness, contrast and, of colour images, saturation of views change by a factor of up to 1 +- this."""
+    """Maximum relative change of brightness, contrast and, in colour images, saturation of views."""
     augment_hue: float = Field(0.6, ge=0, le=math.pi)
-    """Colours of views are turned around grey by up to this angle, in radians."""
+    """Maximum hue rotation of views, in radians."""
     augment_erase: float = Field(0.2, ge=0, le=1)
-    """Side of a grey square that hides a random part of each view, as a share of the image's side."""
+    """Side of a randomly placed grey square in each view, as a fraction of the image's side."""
     prototypes: Annotated[int, Field(ge=1)] | Literal["sqrt"] = 1
-    """Prototypes of a class in a task, or `sqrt`: as many as the square root of its images."""
+    """Number of prototypes per class and task, or `sqrt`: the square root of its number of images."""
     weighting: Literal["covariance", "variances", "none"] = "covariance"
-    """What is known of how features vary within classes: their covariance, their variances alone, or nothing."""
+    """Within-class variation that distances take into account: the full covariance, only the variances, or none."""
     few: float = Field(100.0, ge=0)
-    """So many images of a class tell half of how its images differ: with n images, their covariance counts
-    n / (n + few) beside that of an image's views."""
+    """Number of images per class at which the covariance of the images and that of an image's views weigh the same:
+    with n images, theirs has the weight n / (n + few)."""
     # Below this, what 32 bits round off the scatter could leave a covariance that has no inverse.
     ridge: float = Field(0.7, ge=1e-4)
-    """Mean eigenvalues of the covariance that are added to it in every direction."""
+    """Ridge added to the covariance, in multiples of its mean eigenvalue."""
     shrink: float = Field(0.7, gt=0, le=1)
-    """How far from the centre of all prototypes one is taken to be: few images put it farther out than it is."""
+    """Factor that shrinks prototypes towards their common centre, because means of few images lie too far out."""
     domains: Literal["aligned", "own"] = "aligned"
-    """When classes come back: prototypes of their own, or the old ones in the order in which they fit, if that is
-    better on held-out halves of the task's images. Only `pixels` can be put in another order."""
+    """Treatment of classes that return in a new domain: separate prototypes, or the old ones with inputs reordered to
+    fit them, if that is better on held-out halves of the task's images. Only `pixels` can be reordered."""
 
 
 class VPR(Method[VPRConfig]):

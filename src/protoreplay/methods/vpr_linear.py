@@ -40,46 +40,47 @@ class VPRLinearConfig(DictionarySettings, AugmentationSettings):
     dim: int = Field(500, ge=1)
     """Latent dimension with `body=trunk` (paper, CIFAR-10: 500); on the dictionary it is that of the features."""
     epochs: int = Field(50, ge=0)
-    """Passes over the images of the first task in which `body=trunk` is trained (the baselines' script: 50)."""
+    """Epochs on the first task, in which `body=trunk` is trained (the baselines' script: 50)."""
     batch_size: int = Field(128, ge=2)
-    """Images per step at most while `body=trunk` is trained (the baselines' script: 128)."""
+    """Maximum batch size while `body=trunk` is trained (the baselines' script: 128)."""
     max_steps: Annotated[int, Field(ge=1)] | Literal["all"] = "all"
-    """Steps at most in which `body=trunk` is trained."""
+    """Maximum number of steps in which `body=trunk` is trained."""
     views: int = Field(200, ge=1)
-    """Views of a class: its images, and changed copies of all of them alike; with 1, the images alone. A prototype is
-    halfway between the mean of the images and that of all views."""
+    """Number of views per class: its images and augmented copies of all of them; with 1, only the images. A prototype
+    is the midpoint between the mean of the images and the mean of all views."""
     augment_shift: int = Field(4, ge=0)
-    """Views are shifted by up to this many pixels in each direction; what comes in is the reflected border."""
+    """Shift of views, up to this many pixels in each direction; the border is filled by reflection."""
     augment_colour: float = Field(0.8, ge=0, le=1)
-    """Brightness, contrast and, of colour images, saturation of views change by a factor of up to 1 +- this."""
+    """Maximum relative change of brightness, contrast and, in colour images, saturation of views."""
     augment_hue: float = Field(0.6, ge=0, le=math.pi)
-    """Colours of views are turned around grey by up to this angle, in radians."""
+    """Maximum hue rotation of views, in radians."""
     augment_erase: float = Field(0.2, ge=0, le=1)
-    """Side of a grey square that hides a random part of each view, as a share of the image's side."""
+    """Side of a randomly placed grey square in each view, as a fraction of the image's side."""
     steps: int = Field(100, ge=0)
-    """Steps on the head in every task; with 0 the head stays as it starts: on the dictionary the nearest prototype."""
+    """Training steps of the head in every task; with 0 the head keeps its initial values, which on the dictionary is
+    the nearest prototype."""
     lr: float = Field(1e-4, gt=0)
-    """Adam's learning rate; its moments start anew with each task."""
+    """Adam's learning rate; its moments are reset for each task."""
     episode_shots: int = Field(5, ge=1)
-    """Images of a new class in a step that make its prototype, as many that are told apart by it, and so many that come
-    back of each old class (paper: half of ten images)."""
+    """Support images of each new class in a step, and as many query images of it and replayed images of each old class
+    (paper: half of ten images)."""
     replay: Literal["images", "means", "samples"] = "samples"
-    """How old classes come back in a step: views of stored images (paper), the means of their features, or samples of
+    """What is replayed of old classes: views of stored images (paper), the means of their features, or samples from
     mean and variance."""
     covariance: Literal["class", "shared"] = "class"
-    """What samples are drawn with: each class's own variances, or one full covariance that all classes share."""
+    """Distribution of the samples: each class's own variances, or one full covariance shared by all classes."""
     budget: int = Field(10, ge=0)
-    """Images that are kept for `replay=images` (the paper keeps 10 on CIFAR-10)."""
+    """Number of images kept for `replay=images` (the paper keeps 10 on CIFAR-10)."""
     budget_per: BudgetPer = "run"
-    """Whether the budget is shared by all classes or granted to each class of each task."""
+    """Whether all classes share the budget, or each class of each task has its own."""
     samples: int = Field(50, ge=1)
-    """Z, samples drawn from every image and every prototype (paper: 50)."""
+    """Z, the number of samples drawn from every image and every prototype (paper: 50)."""
     expectation: Literal["sampled", "closed-form"] = "sampled"
     """Distances between Z samples (paper), or their expected square in closed form."""
     distance: Literal["norm", "squared"] = "norm"
     """Euclidean norm (paper) or its square."""
     weighted: bool = True
-    """Every dimension of a distance is weighed by `exp(-0.5 * logvar)` of the prototype (paper, in replay)."""
+    """Weight each dimension of a distance by `exp(-0.5 * logvar)` of the prototype (paper, in replay)."""
     tau: float = Field(1.0, gt=0)
     """Temperature that divides distances."""
 

@@ -48,45 +48,45 @@ class VPRPaperConfig(MemorySettings):
 
     optimizer: OptimizerName = "adam"
     """Plain stochastic gradient descent, as the paper's text says (preset `text`), or Adam, whose moments start anew
-    with each task and which validation streams prefer by six points."""
+    with each task and which is six percentage points better on validation streams."""
     lr: float = Field(3e-4, gt=0)
-    """Learning rate; the paper does not give one, so it was chosen on validation streams."""
+    """Learning rate; the paper does not report one, so it was chosen on validation streams."""
     first_epochs: Annotated[int, Field(ge=0)] | Literal["epochs"] = "epochs"
-    """Passes over the images of the first task (released code: 100); as many as in every other task if not given."""
+    """Epochs on the first task (released code: 100); by default `epochs`."""
     dim: int = Field(500, ge=1)
     """Latent dimension (paper, CIFAR-10: 500)."""
     samples: int = Field(50, ge=1)
-    """Z, samples drawn from every image and every prototype (paper: 50)."""
+    """Z, the number of samples drawn from every image and every prototype (paper: 50)."""
     expectation: Literal["sampled", "averaged", "closed-form", "means"] = "sampled"
-    """Distances between Z samples (paper); from Z samples of an image to the average of those of a prototype (released
-    code); the expected square in closed form; or distances of the means alone, as if there were no variance."""
+    """Distances between Z samples (paper); between Z samples of an image and the mean sample of a prototype (released
+    code); the expected square in closed form; or distances between means, ignoring the variance."""
     tau: float = Field(3.0, gt=0)
-    """Temperature that divides distances; the paper chooses it on validation sets without giving it, and so do we."""
+    """Temperature that divides distances; the paper tunes it on validation sets without reporting it, and so do we."""
     distance: Literal["norm", "squared"] = "norm"
     """Euclidean norm (paper) or its square (released code, with `tau=2`)."""
     weighted: bool = True
     """Replay weighs each dimension by `exp(-0.5 * logvar)` of the stored prototype (paper)."""
     replay_order: Literal["forward", "backward", "latest-only"] = "forward"
-    """The order in which the stored prototype sets of past tasks are met (paper: forward)."""
+    """Order in which the stored prototype sets of past tasks are replayed (paper: forward)."""
     replay_every: int = Field(1, ge=1)
     """Replay after every k-th step on new images (paper: 1; released code: 2)."""
     new_loss: Literal["new images", "stored images too"] = "new images"
-    """What is classified in a step on new images: those alone (paper), or the images of the memory too (released
+    """Images classified in a step on new images: only those (paper), or also the images of the memory (released
     code)."""
     fused: bool = False
-    """One optimiser step on the mean of all past tasks' replay losses, instead of one step each (paper). Samples of an
-    image, and the noise of a class's prototypes, may then be shared by several past tasks, and noise comes in pairs of
-    opposite sign, which changes no sample's distribution."""
+    """One optimiser step on the mean of all past tasks' replay losses, instead of one step each (paper). Several past
+    tasks may then share the samples of an image and the noise of a class's prototypes, and noise is drawn in pairs of
+    opposite sign, which leaves the distribution of each sample unchanged."""
     recall: Literal["both", "mean", "variance"] = "both"
-    """What replay brings back: samples of mean and variance (paper), the means alone, the log-variances alone."""
+    """What is replayed: samples from mean and variance (paper), only the means, or only the log-variances."""
     old_prototypes: Literal["re-embedded", "kept"] = "re-embedded"
-    """After a task, prototypes of old classes come from the memory's images (paper), or stay as they were."""
+    """After a task, prototypes of old classes are recomputed from the images in memory (paper) or kept."""
     prediction: Literal["samples", "means"] = "samples"
-    """Probabilities averaged over Z samples (paper), or from the distances of the means."""
+    """Probabilities averaged over Z samples (paper), or computed from distances between means."""
     # Written down only where it is not the default: a run of before there was a choice is still the same run.
     trunk: Literal["trained", "frozen"] = Field("trained", exclude_if=lambda wanted: wanted == "trained")
-    """All weights are trained in every task (paper), or after the first task those of the last layer alone, which gives
-    mean and log-variance."""
+    """Whether every task trains all weights (paper), or tasks after the first only the last layer, which outputs mean
+    and log-variance."""
 
 
 class VPRPaper(Method[VPRPaperConfig]):

@@ -5,6 +5,7 @@ import io
 import json
 from collections.abc import Callable
 
+from protoreplay.core.words import printable
 from protoreplay.photos.answers import Answer
 
 COLUMNS = ("photo", "label", "probability", "nearest", "familiarity", "error")
@@ -12,12 +13,13 @@ COLUMNS = ("photo", "label", "probability", "nearest", "familiarity", "error")
 
 def answer_as_text(answer: Answer) -> str:
     """`photo: class 93%`, or `photo: unknown, closest is class, 2.4 times as far off as is accepted`."""
+    photo = printable(answer.photo)
     if answer.error:
-        return f"{answer.photo}: {answer.error}"
+        return f"{photo}: {printable(answer.error)}"
     if answer.label is None:
         far = f", {answer.off:.1f} times as far off as is accepted" if answer.off else ""
-        return f"{answer.photo}: unknown" + (f", closest is {answer.choices[0].label}" if answer.choices else "") + far
-    return f"{answer.photo}: {answer.label}" + (f" {answer.choices[0].probability:.0%}" if answer.choices else "")
+        return f"{photo}: unknown" + (f", closest is {answer.choices[0].label}" if answer.choices else "") + far
+    return f"{photo}: {answer.label}" + (f" {answer.choices[0].probability:.0%}" if answer.choices else "")
 
 
 def answer_as_csv(answer: Answer) -> str:

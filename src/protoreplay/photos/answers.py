@@ -80,7 +80,7 @@ def answer_batch(photos: Sequence[EmbeddedPhoto], model: PhotoModel, top: int = 
         off = np.maximum(1 - familiar / step, 0.0) if 0 < step < np.inf else np.zeros(len(read))
         # Where nothing can be refused, the threshold is at minus infinity.
         familiar = np.where(np.isfinite(familiar), familiar, 1.0)
-        scale = head.calibration.noise
+        scale = head.calibration.noise or 1.0
         for row, photo in enumerate(read):
             best = best_first(scores[row], max(top, 1))
             choices = tuple(

@@ -11,12 +11,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from protoreplay.core.checked_json import plain_json
 from protoreplay.core.errors import UserError
-from protoreplay.core.files import write_whole
+from protoreplay.core.files import read_regular, write_whole
 from protoreplay.core.ray_session import ray_session
 from protoreplay.photos import answer_formats, model_file
 
 CHUNK = 1000
+MOST_BYTES = 2**28
+"""Of the answers of a chunk."""
 
 PhotoChunk = tuple[Path, list[str]]
 """The file for the answers, and the photos."""
@@ -58,12 +61,26 @@ def answer_all(
         "chunk": chunk,
     }
     _claim(work, about)
-    todo = [(path, some) for path, some in chunks if not path.exists()]
-    tell(sum(len(some) for path, some in chunks if path.exists()))
+    todo = [(path, some) for path, some in chunks if _read_answers(path) is None]
+    tell(sum(map(len, (some for _, some in chunks))) - sum(map(len, (some for _, some in todo))))
     if todo:
         run(model, encoder, format, todo, tell)
     for path, _ in chunks:
-        yield from path.read_text(encoding="utf-8").splitlines()
+        lines = _read_answers(path)
+        if lines is None:
+            raise UserError(f"{path} was changed while it was read: give the command again")
+        yield from lines
+
+
+def _read_answers(path: Path) -> list[str] | None:
+    """The lines of a chunk's file; None where it is missing or not as it was written."""
+    try:
+        digest, _, content = read_regular(path, MOST_BYTES).partition(b"\n")
+    except OSError:
+        return None
+    if hashlib.sha256(content).hexdigest().encode() != digest:
+        return None
+    return content.decode().split("\n")[:-1]
 
 
 def answer_in_this_process(
@@ -116,7 +133,8 @@ def answer_chunk(
     opened = model_file.model_from_bytes(model, "the model").on_encoder(network)
     embedded = embed_photos(network, map(Path, photos), threads=threads, keys=False)
     lines = [answer_formats.ANSWER_FORMATS[format](one) + "\n" for one in stream_answers(embedded, opened)]
-    write_whole(path, "".join(lines).encode("utf-8", "backslashreplace"))
+    content = "".join(lines).encode("utf-8", "backslashreplace")
+    write_whole(path, hashlib.sha256(content).hexdigest().encode() + b"\n" + content)
 
 
 def _remote_chunk(model: bytes, encoder: str, format: str, path: Path, photos: Sequence[str]) -> None:
@@ -130,7 +148,7 @@ def _claim(work: Path, about: Mapping[str, object]) -> None:
     if not mark.exists():
         write_whole(mark, json.dumps(about).encode())
     try:
-        same = json.loads(mark.read_bytes()) == about
+        same = plain_json(read_regular(mark, 10_000)) == about
     except ValueError:
         same = False
     if not same:

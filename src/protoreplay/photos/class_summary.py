@@ -43,7 +43,7 @@ def summarise_classes(model: PhotoModel, most: int = 2) -> list[ClassSummary]:
         return []
     names = model.head.names
     spreads = _spreads(model)
-    overlap, _ = advice.expected_confusions(model)
+    overlap = advice.expected_confusions(model)
     times: dict[str, list[float]] = {name: [] for name in names}
     for event in model.history:
         for name in event["classes"]:
@@ -86,7 +86,7 @@ def summary_lines(model: PhotoModel) -> Iterator[str]:
     yield f"encoder {model.encoder}, fingerprint {model.fingerprint[:16]}"
     yield (
         f"{len(found)} classes, {sum(summary.photos for summary in found)} photos seen, {total:,} bytes kept, "
-        f"{sum(summary.kept['thumbnails'] for summary in found):,} of them thumbnails ({model.keep} a class at most)"
+        f"{sum(summary.kept['thumbnails'] for summary in found):,} of them thumbnails (at most {model.keep} per class)"
     )
     if found:
         yield _refusals(model)

@@ -7,8 +7,14 @@ from pathlib import Path
 import numpy as np
 
 from protoreplay.core.errors import UserError
-from protoreplay.core.words import counted
-from protoreplay.encoders.pretrained import DEFAULT_ENCODER, FrozenEncoder, open_encoder
+from protoreplay.core.words import counted, printable
+from protoreplay.encoders.pretrained import (
+    DEFAULT_ENCODER,
+    FrozenEncoder,
+    check_same_encoder,
+    is_built_in,
+    open_encoder,
+)
 from protoreplay.photos import model_file
 from protoreplay.photos.answers import Answer, stream_answers
 from protoreplay.photos.embedding import EmbeddedPhoto, EmbeddingTimings, embed_photos
@@ -38,18 +44,41 @@ class Classifier:
     def __init__(
         self, encoder: str | FrozenEncoder = DEFAULT_ENCODER, unknown: float = 0.05, keep: int = 0, cache: bool = True
     ) -> None:
-        self.encoder = open_encoder(encoder) if isinstance(encoder, str) else encoder
+        opened = open_encoder(encoder) if isinstance(encoder, str) else encoder
+        self._encoder: FrozenEncoder | None = opened
         self.cache = cache
-        empty = PhotoModel(self.encoder.name, self.encoder.fingerprint)
+        empty = PhotoModel(opened.name, opened.fingerprint)
         self._state = UndoableModel(empty.configured(unknown, keep))
 
     @classmethod
     def load(cls, path: str | Path, encoder: str | None = None, cache: bool = True) -> "Classifier":
-        """The classifier of a file; `encoder` where it is an ONNX file that has moved."""
+        """The classifier of a file.
+
+        Args:
+            path: of the file.
+            encoder: its encoder, as it was given when the file was made, or where an ONNX file is now. What does not
+                come with this package is opened only if it is named here: a file may come from anybody.
+            cache: as above.
+        """
         state = model_file.read_state(Path(path))
-        classifier = cls(encoder or state.model.encoder, cache=cache)
-        classifier.replace(state)
+        if encoder is None and not is_built_in(state.model.encoder):
+            classifier = cls.__new__(cls)
+            classifier._encoder, classifier.cache, classifier._state = None, cache, state
+        else:
+            classifier = cls(encoder or state.model.encoder, cache=cache)
+            classifier.replace(state)
         return classifier
+
+    @property
+    def encoder(self) -> FrozenEncoder:
+        """What makes features of photos; a `UserError` where only the model's file named it."""
+        if self._encoder is None:
+            name = printable(self.model.encoder)
+            raise UserError(
+                f"the model was taught with the encoder {name}, which does not come with protoreplay: "
+                f"if you trust it, name it, too: --encoder {name}"
+            )
+        return self._encoder
 
     @property
     def model(self) -> PhotoModel:
@@ -78,7 +107,7 @@ class Classifier:
     def __repr__(self) -> str:
         known = [f"{name} ({own.count})" for name, own in sorted(self.model.classes.items())]
         shown = ", ".join([*known[:10], *(["..."] if len(known) > 10 else [])]) or "nothing is learned yet"
-        return f"<Classifier on {self.encoder.name}, {counted(len(known), 'class', 'classes')}: {shown}>"
+        return f"<Classifier on {self.model.encoder}, {counted(len(known), 'class', 'classes')}: {shown}>"
 
     @property
     def undoable(self) -> int:
@@ -100,7 +129,9 @@ class Classifier:
         With its own past, if it has one; otherwise the past stays as it is.
         """
         state = model if isinstance(model, UndoableModel) else self._state.corrected_to(model)
-        self._state = state.on_encoder(self.encoder)
+        if self._encoder is None:
+            check_same_encoder(self.model.fingerprint, state.model.fingerprint, (self.model.encoder,) * 2)
+        self._state = state.on_encoder(self._encoder) if self._encoder else state
 
     def configure(self, unknown: float | None = None, keep: int | None = None) -> None:
         """Change what was given at the start."""
@@ -144,7 +175,7 @@ class Classifier:
         if not self.cache:
             yield from embed_photos(self.encoder, stream, None, thumbnails, timings, keys=keys)
             return
-        with FeatureCache(self.encoder.fingerprint) as cache:
+        with FeatureCache(self.encoder.fingerprint, width=self.encoder.width) as cache:
             for number, one in enumerate(embed_photos(self.encoder, stream, cache, thumbnails, timings), 1):
                 yield one
                 if number % 512 == 0:
@@ -157,10 +188,10 @@ class Classifier:
         no steps.
         """
         name = str(name)
-        keys = self.model.find_class(name).seen
+        # First what may fail: a `UserError` where features stay in the cache has changed nothing here.
+        discard_features(self.model.find_class(name).seen)
         state = self._state.changed_to(self.model.forget(name))
         self._state = state.kept_private() if undoable else state.without_past()
-        discard_features(keys)
 
     def forget_photo(self, photo: Path | bytes, name: str | None = None) -> ForgottenPhoto:
         """Remove every trace of one photo, of the class `name` or whichever was taught it; nothing of it can be undone.
@@ -169,8 +200,8 @@ class Classifier:
         those that are kept singly, and nearly so; of any other a `UserError` says that it cannot be taken out.
         """
         model, forgotten = forget_photo(self.model, photo, name)
-        self._state = self._state.changed_to(model).without_past()
         discard_features(np.array([forgotten.key], np.uint64))
+        self._state = self._state.changed_to(model).without_past()
         return forgotten
 
     def rename(self, old: str | int, new: str | int) -> None:

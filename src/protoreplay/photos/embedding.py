@@ -31,7 +31,6 @@ from protoreplay.photos.zipped_photos import ZippedPhoto, is_zip, zip_problem
 
 BATCH_PIXELS = 2**18
 """In one call of the network: more is no faster, because its activations no longer fit a core's own memory."""
-LARGEST_FILE = 256 * 2**20
 THUMBNAIL = 96
 _CHANNELS = ((), (1,), (3,), (4,))
 
@@ -144,16 +143,18 @@ def _chunk(
         name = str(photo) if isinstance(photo, str | Path | ZippedPhoto) else f"photo {number + 1}"
         try:
             photo = _rgb_array(photo) if isinstance(photo, np.ndarray | Image.Image) else photo
-            content = _content(photo)
-            digest = hashlib.sha256(content).digest() if hashed else b""
-            features, look = (cache.get(digest) if cache else None) or (None, 0)
-            small = b""
-            if features is None or thumbnails:
-                square = _decode(photo, content, encoder.size)
-                small = _thumbnail(square) if thumbnails else b""
-                if features is None:
-                    pixels[len(results)], digests[len(results)] = square, digest
-                    look = pictures.perceptual_hash(square) if hashed else 0
+            with pictures.CONTENTS.held(_bytes_to_read(photo)):
+                content = _content(photo)
+                digest = hashlib.sha256(content).digest() if hashed else b""
+                features, look = (cache.get(digest) if cache else None) or (None, 0)
+                small = b""
+                if features is None or thumbnails:
+                    square = _decode(photo, content, encoder.size)
+                    small = _thumbnail(square) if thumbnails else b""
+                    if features is None:
+                        pixels[len(results)], digests[len(results)] = square, digest
+                        look = pictures.perceptual_hash(square) if hashed else 0
+                del content
             key = _key(digest)
             results.append(EmbeddedPhoto(name, key, features, look, thumbnail=small))
         except UserError as error:
@@ -172,7 +173,8 @@ def _chunk(
 def photo_key(photo: Photo) -> int:
     """The key of a photo, by which a model knows it; a `UserError` for a file that cannot be read."""
     try:
-        return _key(hashlib.sha256(_content(photo)).digest())
+        with pictures.CONTENTS.held(_bytes_to_read(photo)):
+            return _key(hashlib.sha256(_content(photo)).digest())
     except UserError as error:
         raise UserError(f"{photo if isinstance(photo, Path) else 'the photo'}: {error}") from None
 
@@ -192,6 +194,21 @@ def _rgb_array(photo: npt.NDArray[np.uint8] | Image.Image) -> npt.NDArray[np.uin
     return pictures.rgb_pixels(Image.fromarray(photo[:, :, 0] if photo.shape[2:] == (1,) else photo))
 
 
+def _bytes_to_read(photo: Photo) -> int:
+    """How many bytes its content will take; 0 of what is in memory already."""
+    if isinstance(photo, ZippedPhoto):
+        return photo.member.file_size
+    if isinstance(photo, bytes | np.ndarray):
+        return 0
+    photo = Path(str(photo))
+    try:
+        if is_zip(photo):
+            raise UserError(zip_problem(photo))
+        return pictures.checked_file_size(photo)
+    except OSError as error:
+        raise UserError(f"unreadable ({error.strerror})") from None
+
+
 def _content(photo: Photo) -> bytes:
     if isinstance(photo, bytes):
         return photo
@@ -199,15 +216,8 @@ def _content(photo: Photo) -> bytes:
         return photo.read_bytes()
     if isinstance(photo, np.ndarray):
         return str(photo.shape).encode() + np.ascontiguousarray(photo).tobytes()
-    photo = Path(str(photo))
-    if is_zip(photo):
-        raise UserError(zip_problem(photo))
     try:
-        if not photo.is_file():
-            raise UserError("not a file" if photo.exists() else "does not exist")
-        if photo.stat().st_size > LARGEST_FILE:
-            raise UserError(f"refused: more than {LARGEST_FILE // 2**20} MB")
-        return photo.read_bytes()
+        return Path(str(photo)).read_bytes()
     except OSError as error:
         raise UserError(f"unreadable ({error.strerror})") from None
 

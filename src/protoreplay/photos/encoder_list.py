@@ -13,7 +13,7 @@ from protoreplay.encoders.pretrained import DEFAULT_ENCODER, SIZES, FrozenEncode
 RECORDED = {"lite0": 0.7173, "lite2": 0.829}
 """Accuracy on CIFAR-10 from ten photos a class, over ten draws: results/photos/encoders.json."""
 MEASURED_IMAGES, MEASURED_SECONDS = 16, 0.5
-"""What a measurement of speed looks at: so many images at a time, for about so long."""
+"""Batch size and duration in seconds of a speed measurement."""
 
 
 class ListedEncoder(NamedTuple):

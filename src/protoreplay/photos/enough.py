@@ -14,8 +14,6 @@ import numpy as np
 
 from protoreplay.photos.photo_class import PhotoClass
 from protoreplay.photos.photo_model import PhotoModel
-from protoreplay.prototypes.covariance import RidgeInverse
-from protoreplay.prototypes.taught import LeftOutScores
 
 GOOD = 0.9
 """Share of right answers from which a class is taught well enough."""
@@ -142,8 +140,8 @@ def _half(own: PhotoClass) -> PhotoClass:
 
 def left_out_answers(model: PhotoModel) -> dict[str, Counter[str]]:
     """Of each class that has photos which can be left out: the likeliest classes of these, and how often each is."""
-    names, found = model.head.names, dict[str, Counter[str]]()
-    left_out = _left_out(model)
+    names, left_out = model.head.names, model.left_out
+    found: dict[str, Counter[str]] = {}
     if left_out is not None:
         best = left_out.scores(model.head.calibration.shrink).argmax(1)
         for owner, answer in zip(left_out.owners.tolist(), best.tolist(), strict=True):
@@ -174,7 +172,7 @@ def judged_photos(model: PhotoModel) -> list[JudgedPhoto]:
     """
     if not model.classes or not model.head.calibration.can_refuse:
         return []
-    left_out, head = _left_out(model), model.head
+    left_out, head = model.left_out, model.head
     if left_out is None:
         return []
     best = left_out.scores(head.calibration.shrink).argmax(1)
@@ -186,13 +184,6 @@ def judged_photos(model: PhotoModel) -> list[JudgedPhoto]:
         )
     ]
     return sorted(found, key=lambda one: (one.refused_from, one.name, one.key))
-
-
-def _left_out(model: PhotoModel) -> LeftOutScores | None:
-    head = model.head
-    bend = head.matrix[len(head.names) :].astype(np.float64)
-    inverse = RidgeInverse(head.flat.astype(np.float64), head.sign, bend)
-    return model.taught.plan().carried_out(inverse, noise=head.calibration.noise)
 
 
 def advice_lines(judged: list[TaughtEnough]) -> list[str]:

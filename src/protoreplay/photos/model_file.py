@@ -7,6 +7,7 @@ names; those of different lengths have the position of each class's end beside t
 import contextlib
 import hashlib
 import json
+import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -16,11 +17,15 @@ import numpy as np
 import numpy.typing as npt
 import safetensors
 import safetensors.numpy
+from pydantic import BaseModel
 
+from protoreplay.core.checked_json import SCHEMA, checked_value, plain_json
 from protoreplay.core.errors import UserError
-from protoreplay.core.files import write_whole
+from protoreplay.core.files import read_regular, remove_leftovers, write_whole
 from protoreplay.core.locks import held_lock
+from protoreplay.core.words import printable
 from protoreplay.photos import saved_steps
+from protoreplay.photos.model_schema import ModelSaid, check_arrays
 from protoreplay.photos.photo_class import PhotoClass
 from protoreplay.photos.photo_model import PhotoModel
 from protoreplay.photos.undo import UndoableModel
@@ -39,7 +44,18 @@ SHARED_FROM = 2
 STEPS = "steps/"
 """How the names of arrays begin that are of steps which can be undone, and not of the model."""
 
+MOST_BYTES = 2**33
+"""Of a model's file: 50,000 classes."""
+
 Arrays = dict[str, npt.NDArray[Any]]
+
+
+class _Format(BaseModel):
+    """What even a file of another format says."""
+
+    model_config = SCHEMA
+
+    format: int
 
 
 def write_model(model: PhotoModel | UndoableModel, path: Path) -> None:
@@ -83,7 +99,7 @@ def read_model(path: Path) -> PhotoModel:
 def read_state(path: Path) -> UndoableModel:
     """The same with the steps that can be undone and redone."""
     try:
-        content = path.read_bytes()
+        content = read_regular(path, MOST_BYTES)
     except FileNotFoundError:
         raise UserError(f"{path} does not exist: `protoreplay learn {path} FOLDER` makes it") from None
     except IsADirectoryError:
@@ -101,44 +117,53 @@ def state_from_bytes(content: bytes, name: str) -> UndoableModel:
     try:
         arrays = safetensors.numpy.load(content)
         length = int.from_bytes(content[:8], "little")
-        entry = json.loads(content[8 : 8 + length])["__metadata__"]["protoreplay"]
-    except (safetensors.SafetensorError, ValueError, KeyError, TypeError):
+        digest, _, text = plain_json(content[8 : 8 + length])["__metadata__"]["protoreplay"].partition(" ")
+        spoilt = hashlib.sha256(text.encode()).hexdigest() != digest
+    # Of kinds of numbers that NumPy has not, safetensors raises a few more.
+    except (safetensors.SafetensorError, ValueError, KeyError, TypeError, AttributeError, OverflowError):
         raise UserError(f"{name} is not a model of protoreplay's, or only a part of one") from None
     try:
-        digest, _, text = entry.partition(" ")
-        if hashlib.sha256(text.encode()).hexdigest() != digest:
+        if spoilt:
             raise ValueError("its description")
-        about = json.loads(text)
-        if about["format"] > FORMAT:
-            raise UserError(f"{name} was written by a newer protoreplay (format {about['format']}): upgrade to open it")
-        if about["format"] < OLDEST:
-            raise UserError(
-                f"{name} was written by a protoreplay whose models this one cannot use: teach the photos again"
-            )
-        for key in sorted({*arrays, *about["sha256"]}):
-            if key not in arrays or _digest(arrays[key]) != about["sha256"].get(key):
+        found = plain_json(text)
+        _check_format(checked_value(found, _Format).format, name)
+        said = checked_value(found, ModelSaid)
+        for key in sorted({*arrays, *said.sha256}):
+            if key not in arrays or _digest(arrays[key]) != said.sha256.get(key):
                 raise ValueError(key)
         own = {key: array for key, array in arrays.items() if not key.startswith(STEPS)}
+        about = said.model_dump()
         model = _model(about, own)
         if len(own) == len(arrays):
             return UndoableModel(model)
         pooled = {key.removeprefix(STEPS): array for key, array in arrays.items() if key.startswith(STEPS)}
         return saved_steps.saved_state(model, about["steps"], _classes(about["pool"], pooled, pooled["rows"].shape[1]))
     except (KeyError, TypeError, ValueError, IndexError) as error:
-        raise UserError(f"{name} is damaged ({error}): use a copy of it") from None
+        raise UserError(f"{name} is damaged ({printable(str(error))}): use a copy of it") from None
+
+
+def _check_format(format: int, name: str) -> None:
+    if format > FORMAT:
+        raise UserError(f"{name} was written by a newer protoreplay (format {format}): upgrade to open it")
+    if format < OLDEST:
+        raise UserError(f"{name} was written by a protoreplay whose models this one cannot use: teach the photos again")
 
 
 def check_place(path: Path) -> None:
     """A `UserError` if a file cannot be made there."""
     if not path.parent.is_dir():
         raise UserError(f"{path.parent} is not a folder: make it first")
+    if path.is_dir():
+        raise UserError(f"{path} is a folder: give the name of a model's file")
 
 
 @contextlib.contextmanager
-def model_lock(path: Path, say: Callable[[str], None]) -> Iterator[None]:
-    """Hold a model's file against other processes that change it; readers need no lock."""
+def model_lock(path: Path, say: Callable[[str], None], timeout: float = -1) -> Iterator[None]:
+    """Hold a model's file against other processes that change it; readers need no lock. `timeout` as of `held_lock`."""
     check_place(path)
-    with held_lock(path.with_name(f".{path.name}.lock"), say, f"another process is changing {path}"):
+    path = Path(os.path.realpath(path))  # by whatever link it is called: one file, one lock
+    with held_lock(path.with_name(f".{path.name}.lock"), say, f"another process is changing {path}", timeout):
+        remove_leftovers(path)
         yield
 
 
@@ -177,6 +202,7 @@ def _ends(lengths: list[int]) -> npt.NDArray[np.int64]:
 
 def _classes(counts: Mapping[str, int], arrays: Arrays, width: int) -> dict[str, PhotoClass]:
     """By name; `counts` has the number of photos of each."""
+    check_arrays(counts, arrays, width)
     seen = np.split(arrays["seen"], _ends(list(counts.values()))[:-1])
     pictures = np.split(arrays["thumbnails"], arrays["thumbnail_ends"][:-1])
     owned = np.split(np.arange(len(arrays["thumbnail_keys"])), arrays["thumbnail_owner_ends"][:-1])

@@ -13,11 +13,11 @@ import numpy as np
 from protoreplay.core.errors import UserError, unknown_name
 from protoreplay.encoders.pretrained import FrozenEncoder, check_same_encoder
 from protoreplay.photos.photo_class import PhotoClass
-from protoreplay.prototypes.calibration import HeadCalibration, calibrate
+from protoreplay.prototypes.calibration import HeadCalibration, calibrate_left_out, left_out_again
 from protoreplay.prototypes.covariance import SharedCovariance
 from protoreplay.prototypes.near_duplicates import NEAR
 from protoreplay.prototypes.prototype_head import PrototypeHead, head_of
-from protoreplay.prototypes.taught import TaughtClasses
+from protoreplay.prototypes.taught import LeftOutScores, TaughtClasses
 
 LONGEST_NAME = 200
 ModelEvent = dict[str, Any]
@@ -52,7 +52,16 @@ class PhotoModel:
     @functools.cached_property
     def head(self) -> PrototypeHead:
         """What answers; a `UserError` while nothing is learned."""
-        return head_of(tuple(sorted(self.classes)), self.taught, self.calibration or calibrate(self.taught))
+        return head_of(tuple(sorted(self.classes)), self.taught, self.calibration or self._calibrated[0])
+
+    @functools.cached_property
+    def left_out(self) -> LeftOutScores | None:
+        """How photos compare with all classes once they are left out of everything; None where none can be."""
+        return left_out_again(self.taught, self.calibration.ridge) if self.calibration else self._calibrated[1]
+
+    @functools.cached_property
+    def _calibrated(self) -> tuple[HeadCalibration, LeftOutScores | None]:
+        return calibrate_left_out(self.taught)
 
     @functools.cached_property
     def taught(self) -> TaughtClasses:
@@ -217,7 +226,8 @@ def checked_class_name(name: object) -> str:
     """A class name as it is stored, a number as text; a `UserError` for one that could not be read in a line."""
     if isinstance(name, bool) or not isinstance(name, str | numbers.Number | np.number):
         raise UserError(f"class name {name!r}: give a text or a number")
-    name = unicodedata.normalize("NFC", str(name))
+    name = str(name)[: 100 * LONGEST_NAME]  # which is refused, without a look at the megabytes that may follow
+    name = unicodedata.normalize("NFC", name)
     shown = name if len(name) <= 40 else name[:40] + "..."
     # Cs are halves of characters (bytes of a file name that are no UTF-8), Cc are newlines and their like.
     if any(unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp") for character in name):

@@ -91,7 +91,7 @@ def walk_photos(paths: Iterable[Path]) -> Iterator[Path | zipped_photos.ZippedPh
     """Files as they are given; of folders, all files in them and below, in the order of names; so of zip files."""
     visited: set[Path] = set()
     for path in paths:
-        yield from _unpacked(_walk(path, visited) if path.is_dir() else [path])
+        yield from _unpacked(_walk(path, visited) if _is_folder(path) else [path])
 
 
 def files_and_zips(paths: Iterable[Path]) -> tuple[list[Path], list[Path]]:
@@ -99,9 +99,16 @@ def files_and_zips(paths: Iterable[Path]) -> tuple[list[Path], list[Path]]:
     visited: set[Path] = set()
     found: tuple[list[Path], list[Path]] = ([], [])
     for path in paths:
-        for file in _walk(path, visited) if path.is_dir() else [path]:
+        for file in _walk(path, visited) if _is_folder(path) else [path]:
             found[zipped_photos.is_zip(file)].append(file)
     return found
+
+
+def _is_folder(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except OSError:  # a name that is too long for one, which is named when it is read
+        return False
 
 
 def paths_in_list(path: Path) -> Iterator[Path]:
@@ -121,7 +128,7 @@ def _unpacked(files: Iterable[Path]) -> Iterator[Path | zipped_photos.ZippedPhot
     for file in files:
         try:
             yield from zipped_photos.zipped_photos(file) if zipped_photos.is_zip(file) else [file]
-        except UserError:
+        except (UserError, OSError):
             yield file
 
 

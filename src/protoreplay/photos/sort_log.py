@@ -15,10 +15,15 @@ import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal, get_args
 
+from protoreplay.core.checked_json import plain_json
 from protoreplay.core.errors import UserError
+from protoreplay.core.files import read_regular, sync_folder
 from protoreplay.core.locks import held_lock
+
+MOST_BYTES = 2**31
+"""Of a log: millions of photos."""
 
 LOG, LOCK = ".sort-log.jsonl", ".sort-log.lock"
 
@@ -65,8 +70,11 @@ class SortLog:
         self.is_taken_back = False
         self._marked = 0
         self._finished: dict[str, FileStep] | None = None
-        for line in self.path.read_bytes().splitlines() if self.path.exists() else ():
-            self._take(line)
+        try:
+            for line in read_regular(self.path, MOST_BYTES).splitlines() if self.path.exists() else ():
+                self._take(line)
+        except (KeyError, TypeError, ValueError) as error:
+            raise UserError(f"{self.path} is damaged ({type(error).__name__}: {error}): nothing was touched") from None
         if settle:
             self._settle()
 
@@ -130,13 +138,18 @@ class SortLog:
 
     def _take(self, line: bytes) -> None:
         try:
-            entry = json.loads(line)
+            entry = plain_json(line)
         except ValueError:
             return  # the last line of a process that was killed while it wrote: none of its steps was done
         if "step" in entry:
-            del self.steps[entry.pop("step") :]
-            self.steps.append(FileStep(**entry))
+            number, step = entry.pop("step"), _checked_step(entry)
+            if not 0 <= number <= len(self.steps):
+                raise ValueError("the number of a step")
+            del self.steps[number:]
+            self.steps.append(step)
         else:
+            if not all(type(number) is int and number >= 0 for number in (*entry["void"], entry["done"])):
+                raise ValueError("the number of a step")
             self.void |= set(entry["void"])
             self._marked = entry["done"]
 
@@ -195,6 +208,7 @@ class SortLog:
             _move(Path(step.source), made, temporary)
         else:
             try:
+                _reserve(temporary)
                 if step.action == "copy":
                     shutil.copy2(step.source, temporary)
                 else:
@@ -231,6 +245,8 @@ class SortLog:
             made.unlink()
         else:
             temporary = self._temporary(number)
+            temporary.unlink(missing_ok=True)
+            _reserve(temporary)
             temporary.write_bytes(step.before.encode())
             _to_disk(temporary)
             temporary.replace(made)
@@ -254,6 +270,7 @@ def open_sort_log(folder: Path, say: Callable[[str], None], create: bool = True)
         aside.mkdir()
         SortLog(aside).note_own_folder()
         aside.rename(folder)
+        sync_folder(folder.absolute().parent)
     with held_lock(folder / LOCK, say, f"another process is sorting into {folder}"):
         log = SortLog(folder)
         yield log
@@ -273,6 +290,20 @@ def _discard(aside: Path) -> None:
             (aside / name).unlink(missing_ok=True)
         with contextlib.suppress(OSError):  # of a folder with files of others
             aside.rmdir()
+
+
+def _checked_step(entry: dict[str, Any]) -> FileStep:
+    """A step of the log; a `ValueError` for one that leads out of the folder, or is none at all."""
+    step = FileStep(**entry)
+    texts = (step.action, step.to, step.source, step.digest, step.before or "")
+    # Not by pydantic: names of files may have bytes that are no text.
+    if not all(isinstance(text, str) for text in texts) or step.action not in get_args(StepAction):
+        raise ValueError("a step")
+    if Path(step.to).is_absolute() or ".." in Path(step.to).parts:
+        raise ValueError("a step out of the folder")
+    if step.source and not Path(step.source).is_absolute():
+        raise ValueError("a source that is no whole path")
+    return step
 
 
 def file_digest(path: Path) -> str:
@@ -305,6 +336,7 @@ def _replace(source: Path, made: Path, temporary: Path) -> None:
         if error.errno != errno.EXDEV:
             raise
         try:
+            _reserve(temporary)
             shutil.copy2(source, temporary)
             _to_disk(temporary)
             temporary.replace(made)

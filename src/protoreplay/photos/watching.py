@@ -18,12 +18,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from protoreplay.core.checked_json import plain_json
 from protoreplay.core.errors import UserError
-from protoreplay.core.places import cache_folder
+from protoreplay.core.files import read_regular
+from protoreplay.core.places import cache_folder, make_cache_folder
 from protoreplay.photos import cameras
 from protoreplay.photos.answer_formats import answer_as_json
 from protoreplay.photos.classifier import Classifier
 from protoreplay.photos.photo_paths import walk_photos
+
+MOST_BYTES = 2**30
+"""Of the file of what was answered."""
 
 PATIENCE = 10.0
 """Seconds that a file may stay as it is and still be in the middle of being written, if it cannot be read."""
@@ -78,10 +83,10 @@ class WatchState:
     def __init__(self, path: Path) -> None:
         self.path, self.begun = path, ""
         self._done: dict[str, tuple[FileMark, str]] = {}
-        path.parent.mkdir(parents=True, exist_ok=True)
-        for line in path.read_bytes().splitlines() if path.exists() else ():
+        make_cache_folder(path.parent)
+        for line in read_regular(path, MOST_BYTES).splitlines() if path.exists() else ():
             with contextlib.suppress(ValueError, KeyError, TypeError):  # a line that a kill has cut off
-                self._take(json.loads(line))
+                self._take(plain_json(line))
 
     def is_done(self, place: str, mark: FileMark) -> bool:
         """Whether this very file was answered."""
@@ -111,10 +116,10 @@ class WatchState:
 
     def _take(self, entry: dict[str, Any]) -> None:
         if "begin" in entry:
-            self.begun = entry["begin"]
+            self.begun = str(entry["begin"])
         else:
-            size, changed, number = entry["mark"]
-            self._done[entry["place"]] = ((size, changed, number), entry["digest"])
+            size, changed, number = map(int, entry["mark"])
+            self._done[str(entry["place"])] = ((size, changed, number), str(entry["digest"]))
 
 
 def state_file(*about: object) -> Path:

@@ -4,17 +4,14 @@ A zip file is refused as a whole if it has a member whose path leads out of it, 
 claims more than a photo can have, or more members than people pack; only `stored` and `deflated` members are read.
 """
 
-import stat
-import threading
-import zipfile
-import zlib
 from dataclasses import dataclass, field
-from pathlib import Path, PurePosixPath, PureWindowsPath
+from pathlib import Path, PurePosixPath
+from zipfile import ZipInfo
 
 from protoreplay.core.errors import UserError
+from protoreplay.data.zip_reader import ZipReader
 
 LARGEST_MEMBER = 256 * 2**20
-MOST_MEMBERS = 1_000_000
 PACKED = "a zip file, passed over: unpack it first"
 """What is said of one where only files will do."""
 PASSED_OVER = ("__macosx", "thumbs.db", "desktop.ini")
@@ -30,50 +27,20 @@ class ZippedFile:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._lock = threading.Lock()
-        try:
-            self._archive = zipfile.ZipFile(path)
-        except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError) as error:
-            raise UserError(f"{path} is no zip file, or only a part of one ({error})") from None
+        self._reader = ZipReader(path, LARGEST_MEMBER)
 
     def photos(self) -> "list[ZippedPhoto]":
         """All files in it but what systems put there, in the order of their names; a `UserError` for a harmful one."""
-        members = self._archive.infolist()
-        if len(members) > MOST_MEMBERS:
-            raise UserError(f"{self.path} is refused: more than {MOST_MEMBERS:,} files")
-        safe = [(self._checked(member), member.filename) for member in members if not member.is_dir()]
+        members = [(PurePosixPath(name), member) for name, member in self._reader.members()]
         return [
             ZippedPhoto(self.path, name, member, self)
-            for name, member in sorted(safe, key=lambda one: str(one[0]))
+            for name, member in sorted(members, key=lambda one: str(one[0]))
             if not any(part.startswith(".") or part.lower() in PASSED_OVER for part in name.parts)
         ]
 
-    def read(self, member: str) -> bytes:
-        """The bytes of a member; a `UserError` if they are damaged or more than was said."""
-        try:
-            with self._lock, self._archive.open(member) as file:
-                content = file.read(LARGEST_MEMBER + 1)
-        except (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError, RuntimeError) as error:
-            raise UserError(f"unreadable ({' '.join(str(error).split())})") from None
-        if len(content) > LARGEST_MEMBER:
-            raise UserError(f"refused: more than {LARGEST_MEMBER // 2**20} MB")
-        return content
-
-    def _checked(self, member: zipfile.ZipInfo) -> PurePosixPath:
-        """Its name; a `UserError` for what no archive of photos holds."""
-        place = PureWindowsPath(member.filename)  # knows both kinds of slashes, and drives
-        refused = f"{self.path} is refused: its member {member.filename!r}"
-        if place.anchor or ".." in place.parts or not place.parts:
-            raise UserError(f"{refused} leads out of it")
-        if stat.S_IFMT(member.external_attr >> 16) not in (0, stat.S_IFREG):
-            raise UserError(f"{refused} is a link or a device, not a file")
-        if member.flag_bits & 1:
-            raise UserError(f"{self.path} is encrypted: unpack it and give the folder")
-        if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-            raise UserError(f"{refused} is packed in an unusual way: unpack it and give the folder")
-        if member.file_size > LARGEST_MEMBER:
-            raise UserError(f"{refused} claims more than {LARGEST_MEMBER // 2**20} MB")
-        return PurePosixPath(place.as_posix())
+    def read(self, member: ZipInfo) -> bytes:
+        """The bytes of a member; a `UserError` if they are damaged or not as many as was said."""
+        return self._reader.read(member)
 
 
 @dataclass(frozen=True)
@@ -83,13 +50,13 @@ class ZippedPhoto:
     Attributes:
         archive: the zip file.
         name: the photo's path inside it.
-        member: the same as the zip file writes it.
+        member: what the zip file says of it.
         file: what reads it.
     """
 
     archive: Path
     name: PurePosixPath
-    member: str
+    member: ZipInfo = field(repr=False, compare=False)
     file: ZippedFile = field(repr=False, compare=False)
 
     def __str__(self) -> str:

@@ -1,8 +1,9 @@
 """What leaving out the learned features says: ridge and shrink, how sure to be, and when to say "I don't know"."""
 
+import contextlib
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from statistics import NormalDist
 from typing import NamedTuple
 
@@ -75,40 +76,79 @@ def usual_ridge(features: float) -> float:
 
 def calibrate(taught: TaughtClasses, kind: CovarianceKind = "full", usual: float | None = None) -> HeadCalibration:
     """Everything that is chosen from what was learned; `usual` is the ridge to start from if not `usual_ridge`."""
-    found = _calibrated(taught, kind, usual)
+    return calibrate_left_out(taught, kind, usual)[0]
+
+
+def calibrate_left_out(
+    taught: TaughtClasses, kind: CovarianceKind = "full", usual: float | None = None
+) -> tuple[HeadCalibration, LeftOutScores | None]:
+    """As `calibrate`, with what leaving out says at the ridge that was chosen; None where nothing can be left out."""
+    usual = usual_ridge(taught.covariance.freedom + len(taught.members)) if usual is None else usual
+    with one_blas_thread() if _is_searched(taught, kind) else contextlib.nullcontext():
+        found, left_out = _with_best_ridge(taught, kind, usual)
     # A few classes that can be judged say nothing of many that cannot.
     judged = (taught.effective_counts > 2 - 1e-9).mean()
-    return found if judged >= 0.5 else found._replace(groups=0)
+    return found if judged >= 0.5 else found._replace(groups=0), left_out
 
 
-def _calibrated(taught: TaughtClasses, kind: CovarianceKind = "full", usual: float | None = None) -> HeadCalibration:
-    """The same from whatever can be left out."""
-    covariance, classes = taught.covariance, len(taught.members)
-    usual = usual_ridge(covariance.freedom + classes) if usual is None else usual
+def left_out_again(taught: TaughtClasses, ridge: float) -> LeftOutScores | None:
+    """What leaving out says at the ridge that `calibrate_left_out` has chosen of these classes before."""
+    with one_blas_thread() if _is_searched(taught, "full") else contextlib.nullcontext():
+        return _leaving_out(taught, "full")(ridge)
+
+
+def _is_searched(taught: TaughtClasses, kind: CovarianceKind) -> bool:
+    """Whether several ridges are tried; with more rows than dimensions one feature hardly matters to the ridge."""
+    covariance = taught.covariance
     directions = min(len(covariance.rows) or covariance.width, covariance.width)
-    if kind != "full" or max(directions, classes) > MOST_CHOSEN or not covariance.mean_eigenvalue():
-        # With more rows than dimensions one feature hardly matters to the ridge, and inverses take long.
-        inverse, one = taught.inverse(usual, kind), kind != "full" or bool(covariance.dense.size)
-        with_ridges = inverse if one else lambda ridges: taught.inverse(ridges * usual, kind)
-        turned = taught.directions(usual, kind) if one else None
-        left_out = taught.plan().carried_out(with_ridges, covariance_stays=kind != "full", turned=turned)
-        return _calibration(left_out, usual, (SHRINK,))[1] if left_out else _guess(taught, usual, inverse)
-    with one_blas_thread():
-        return _with_best_ridge(taught, usual)
+    few = max(directions, len(taught.members)) <= MOST_CHOSEN
+    return kind == "full" and few and bool(covariance.mean_eigenvalue())
 
 
-def _with_best_ridge(taught: TaughtClasses, usual: float) -> HeadCalibration:
+def _leaving_out(taught: TaughtClasses, kind: CovarianceKind) -> Callable[[float], LeftOutScores | None]:
+    """What leaves everything out, with a ridge that it is given."""
+    if _is_searched(taught, kind):
+        plan, variances = taught.plan_in_main_directions()
+        level = taught.level()
+        return lambda ridge: plan.carried_out(functools.partial(_flat_inverse, variances, ridge * level))
+
+    def leave_out(ridge: float) -> LeftOutScores | None:
+        one = kind != "full" or bool(taught.covariance.dense.size)  # inverses take long
+        inverse = taught.inverse(ridge, kind) if one else lambda ridges: taught.inverse(ridges * ridge, kind)
+        turned = taught.directions(ridge, kind) if one else None
+        return taught.plan().carried_out(inverse, covariance_stays=kind != "full", turned=turned)
+
+    return leave_out
+
+
+def _with_best_ridge(
+    taught: TaughtClasses, kind: CovarianceKind, usual: float
+) -> tuple[HeadCalibration, LeftOutScores | None]:
     """With the ridge and the shrink under which what is left out is the likeliest."""
-    plan, variances = taught.plan_in_main_directions()
-    found = []
-    for step in RIDGE_STEPS:
-        ridge = usual * step
-        left_out = plan.carried_out(functools.partial(_flat_inverse, variances, ridge * taught.level()))
+    leave_out = _leaving_out(taught, kind)
+    steps, shrinks = (RIDGE_STEPS, SHRINKS) if _is_searched(taught, kind) else ((1.0,), (SHRINK,))
+
+    @functools.cache
+    def tried(place: int) -> tuple[float, HeadCalibration, LeftOutScores | None]:
+        ridge = usual * steps[place]
+        left_out = leave_out(ridge)
         if left_out is None:
-            return _guess(taught, usual, taught.inverse(usual))
-        loss, calibration = _calibration(left_out, ridge, SHRINKS)
-        found.append((loss + RIDGE_WEIGHT * math.log10(step) ** 2, calibration))
-    return min(found, key=lambda one: one[0])[1]
+            return 0.0, _guess(taught, usual, taught.inverse(usual, kind)), None
+        loss, calibration = _calibration(left_out, ridge, shrinks)
+        return loss + RIDGE_WEIGHT * math.log10(steps[place]) ** 2, calibration, left_out
+
+    return tried(lowest_of(len(steps), lambda place: tried(place)[0]))[1:]
+
+
+def lowest_of(count: int, loss: Callable[[int], float]) -> int:
+    """The place, from 0 to `count` - 1, of the lowest loss. It falls towards that place and rises behind it."""
+    best = count // 2
+    for step in (-1, 1):
+        while 0 <= best + step < count and loss(best + step) < loss(best):
+            best += step
+        if best != count // 2:
+            break
+    return best
 
 
 def _flat_inverse(variances: Floats, ridge: float, ridges: float) -> RidgeInverse:

@@ -129,8 +129,11 @@ class SharedCovariance:
 
     def mean_eigenvalue(self) -> float:
         """The mean variance over all directions; 0 where nothing has varied yet."""
-        mean = float(self.diagonal().mean())
-        return mean if mean > 1e-12 else 0.0
+        return self._mean_variance if self._mean_variance > 1e-12 else 0.0
+
+    @functools.cached_property
+    def _mean_variance(self) -> float:
+        return float(self.diagonal().mean())
 
     @functools.cached_property
     def spectrum(self) -> Spectrum:

@@ -27,8 +27,8 @@ from protoreplay.report.html_parts import FigureOnPage, Section, figure_on_page,
 
 ABLATION_CAPTION = (
     "Left: the average over tasks, mean over seeds, with Student's 95 % interval; the dotted line is the full method. "
-    "Right: the difference to the full method on common seeds with Student's 95 % interval (dots), and the number that "
-    "the paper's text gives for it on split-cifar10 (diamonds, and at the right edge), where it gives one."
+    "Right: the difference from the full method on common seeds with Student's 95 % interval (dots), and the paper's "
+    "number for it on split-cifar10, if it reports one (diamonds, and at the right edge)."
 )
 PAPERS_MARK: dict[str, Any] = {
     "color": layout.colour(1),
@@ -84,8 +84,8 @@ def ablation_table(measured: Sequence[MeasuredAblation]) -> Table:
     columns = [[f"{key} %", "difference", "95 % interval"] for key in SHOWN]
     header = ["", "seeds", *columns[0], *columns[1], "paper, avg"]
     note = (
-        "Differences to the full method in points of percent, paired on common seeds, with Student's interval. The "
-        "paper's figures are of split-cifar10."
+        "Differences from the full method in percentage points, paired on common seeds, with Student's interval. The "
+        "paper's numbers are for split-cifar10."
     )
     return Table(header, body, 1, records, note)
 
@@ -178,10 +178,10 @@ def write_ablation_page(found: dict[str, list[MeasuredAblation]], folder: Path) 
     groups = [one.group for ablations in found.values() for one in ablations]
     if any_measured(groups):
         said = claims_table(judge_claims(groups, claims=[claim for claim in claims.CLAIMS if claim.change]))
-        caption = "What the paper says of its ablations on split-cifar10, and what the runs here say"
+        caption = "The paper's claims about its ablations on split-cifar10, and our results"
         sections.append(Section("The paper's claims", [], [(caption, said)]))
     intro = (
-        "Each line is the full method with one thing changed, on the same seeds; accuracies are on all classes seen."
+        "Each line is the full method with one change, on the same seeds. Accuracies are on all classes seen so far."
     )
     written.insert(0, folder / "ablations.html")
     write_sections(written[0], f"Ablations on {groups[0].protocol}", intro, sections)

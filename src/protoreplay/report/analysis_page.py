@@ -75,9 +75,7 @@ def write_analysis_page(
     ]
     sections.append(Section("Over seeds", [], [("The figures' main numbers, for each run", over_seeds)]))
     method, protocol = first.config.method.name, first.config.protocol.name
-    intro = (
-        f"Figures are of seed {first.seed}. Latent space is the one in which {method} compares images and prototypes."
-    )
+    intro = f"The figures show seed {first.seed}. The latent space is where {method} compares images and prototypes."
     write_sections(written[0], f"Inside {method} on {protocol}", intro, sections)
     return written
 
@@ -112,9 +110,7 @@ def _space(run: KeptRun, palette: Palette, mapped: MappedImages) -> Iterator[Ana
             for of, label, (x, y) in zip(what, [*of_images, *of_prototypes], each, strict=True):
                 place = {"x": round(float(x), 4), "y": round(float(y), 4)}
                 records.append({"map": kind, "task": task, "of": of, "class": palette.full(label), **place})
-    caption = (
-        f"Latent means of {mapped} images (dots) and of prototypes (hollow squares); each map has axes of its own."
-    )
+    caption = f"Latent means of {mapped} images (dots) and of prototypes (hollow squares). Each map has its own axes."
     yield Analysis("maps", "Embedding maps", caption, draw.embedding_maps_figure(records, palette), records)
 
     paths, axes = latent.prototype_paths(snapshots), latent.principal_axes(first.images, 3)
@@ -158,7 +154,7 @@ def _similarity(run: KeptRun, palette: Palette, seen: latent.Floats, encoder: st
         f"permuting classes {latent.PERMUTATIONS:,} times; the paper reports 0.44 on split-cifar10."
     )
     figure = draw.similarity_figure(records, palette)
-    yield Analysis("similarity", "Looking alike and moving alike", caption, figure, records)
+    yield Analysis("similarity", "Visual similarity and prototype motion", caption, figure, records)
 
 
 def _similarities(
@@ -176,17 +172,15 @@ def _answers(run: KeptRun, palette: Palette) -> Iterator[Analysis]:
     columns = zip(*dropped, strict=True)
     records = [{"dropped": s, "most_confident_dropped": a, "least_confident_dropped": b} for s, a, b in columns]
     caption = (
-        "After the last task. Left: variance of each dimension, in black the mean of all prototypes, in order; faint: "
-        "each prototype. Right: accuracy of the nearest prototype mean on mapped test images without some dimensions."
+        "After the last task. Left: sorted variance of each dimension; black: mean over all prototypes, faint: single "
+        "prototypes. Right: accuracy of the nearest prototype mean on mapped test images without some dimensions."
     )
     yield Analysis("confidence", "Confident dimensions", caption, draw.confidence_figure(last, dropped), records)
 
     found = latent.reliability(last.confidence, last.predicted == last.labels)
     columns = zip(found.confidence, found.accuracy, found.answers, strict=True)
     records = [{"confidence": c, "accuracy": a, "answers": int(n)} for c, a, n in columns]
-    caption = (
-        "Answers after the last task by the probability that predict_proba gives them; dotted: perfectly calibrated."
-    )
+    caption = "Accuracy after the last task by predicted probability; dotted: perfect calibration."
     yield Analysis("calibration", "Calibration", caption, draw.reliability_figure(found), records)
 
     classes, table = latent.class_accuracies(run.snapshots)
@@ -201,7 +195,7 @@ def _answers(run: KeptRun, palette: Palette) -> Iterator[Analysis]:
     names = [palette.name(label) for label in classes]
     labels = ("of the class's images (%)", "class", "taken for")
     figure = draw.heat_map_figure(100 * table, names, names, labels, percent=True)
-    caption = "After the last task: what the test images of each class (down) are taken for (across)."
+    caption = "Confusion matrix after the last task: true class (down) and predicted class (across)."
     records = [
         {"class": palette.full(a), "taken_for": palette.full(b), "share": table[i, j]}
         for i, a in enumerate(classes)
@@ -247,7 +241,7 @@ def _over_seeds(runs: Sequence[KeptRun], classes: Sequence[int], seen: latent.Fl
         body.append([Cell(_with_interval(means.get(key), form)) for key, form in forms.items()])
         body[-1][0] = Cell(MEAN)
     header = ["seed", "r of looks and motion", "p", "moved outward, %", "calibration error", "forgetting per class"]
-    note = "Calibration error and forgetting are in points of percent; behind a mean stands Student's 95 % interval."
+    note = "Calibration error and forgetting are in percentage points; means have Student's 95 % interval."
     return Table(header, body, 1, [{key: record[key] for key in forms} for record in records], note)
 
 

@@ -39,15 +39,15 @@ def claims_table(judged: Sequence[JudgedClaim]) -> Table:
 def _explanation(judged: Sequence[JudgedClaim]) -> str:
     tests = sum(one.p is not None for one in judged)
     note = (
-        "Sign: whether the direction is as claimed, by a paired t test on common seeds at 5 % after Holm's correction "
-        f"for the {tests} tests of the table. Size: whether Student's 95 % interval contains the paper's number. Where "
-        "a claim is about several quantities, all have to be as claimed, and the one that speaks least for it decides, "
-        "after a correction for their number. Accuracies are in points of percent. Numbers kept are counted, not "
-        "tested. That the network needs no new units is so by construction, and not in the table. Only "
-        f"{PROTOCOL} with the paper's tasks, shots and epochs counts, and of VPR the form in the paper's text."
+        "Sign: whether the difference has the claimed direction, by a paired t test on common seeds at 5 % with Holm's "
+        f"correction for the {tests} tests of the table. Size: whether Student's 95 % interval contains the paper's "
+        "number. A claim about several quantities holds if all of them are as claimed; the one with the weakest "
+        "evidence decides, with a correction for their number. Accuracies are in percentage points. Kept numbers are "
+        "counted, not tested. The claim that the network needs no new units holds by construction and is not in the "
+        f"table. Only runs on {PROTOCOL} with the paper's tasks, shots and epochs are used. VPR is `vpr-paper`."
     )
     missing = dict.fromkeys(one.claim.command for one in judged if one.sign == "not measured")
-    return f"{note} What is not measured: {'; '.join(f'`{command}`' for command in missing)}." if missing else note
+    return f"{note} Not measured yet: {'; '.join(f'`{command}`' for command in missing)}." if missing else note
 
 
 def claims_summary(judged: Sequence[JudgedClaim]) -> str:

@@ -247,17 +247,17 @@ def _ranking(groups: Sequence[Group], key: str, unit: str) -> str:
 FIGURES: dict[str, Drawing] = {
     "accuracy": Drawing(
         "Accuracy after each task",
-        "On all classes seen so far, mean over seeds; the band is Student's 95 % interval of the mean, the dotted "
-        "line guessing among the classes seen.",
+        "Accuracy on all classes seen so far, mean over seeds. The band is Student's 95 % interval of the mean; the "
+        "dotted line is chance among the classes seen.",
         accuracy_figure,
         lambda groups: f"Lines of accuracy after each task. Average over tasks: {_ranking(groups, 'avg', ' %')}.",
     ),
     "first-task": Drawing(
-        "What is left of the first task",
-        "Accuracy on the first task's test images as later tasks are learned; band as above.",
+        "Retention of the first task",
+        "Accuracy on the first task's test images as later tasks are learned. The band is as above.",
         first_task_figure,
         lambda groups: (
-            "Lines of accuracy on the first task. Share of it that is left after the last task: "
+            "Lines of accuracy on the first task. Share retained after the last task: "
             f"{_ranking(groups, 'first_task_retention', ' %')}."
         ),
     ),
@@ -271,7 +271,7 @@ FIGURES: dict[str, Drawing] = {
         ),
     ),
     "memory": Drawing(
-        "Accuracy against what is kept",
+        "Accuracy and memory",
         "Average accuracy, with Student's 95 % interval, against all bytes carried from task to task.",
         kept_bytes_figure,
         lambda groups: (
@@ -281,7 +281,7 @@ FIGURES: dict[str, Drawing] = {
     ),
     "time": Drawing(
         "Time per run",
-        "Learning and testing, as measured on the machine of each run; strokes are runs, points their mean.",
+        "Time for learning and testing, measured on the machine of each run. Strokes are runs, dots their mean.",
         run_time_figure,
         lambda groups: f"Points of seconds per run. Mean: {_ranking(groups, 'seconds', ' s')}.",
     ),
@@ -304,7 +304,7 @@ def check_figure_ending(path: Path) -> None:
     """A `UserError` unless figures can be written to a file of this name."""
     known = Figure().canvas.get_supported_filetypes()
     if path.suffix.removeprefix(".") not in known:
-        raise UserError(f"{path}: a figure's name ends in one of .{', .'.join(sorted(known))}")
+        raise UserError(f"{path}: the name of a figure must end in .{', .'.join(sorted(known))}")
 
 
 def render_figure(figure: Figure, format: str, inline: bool = False) -> bytes:

@@ -24,8 +24,8 @@ from protoreplay.report.html_parts import Section, figure_on_page, write_section
 
 LADDER_COLUMNS = {"avg": "average over tasks (%)", "final": "after the last task (%)"}
 CAPTION = (
-    "Every rung is the one above it with one thing changed, on the same seeds. Bars are means over seeds, and strokes "
-    "Student's 95 % intervals. Beside a bar stand its mean and the difference to the rung above, with Student's "
+    "Every rung is the one above it with one change, on the same seeds. Bars are means over seeds, and strokes are "
+    "Student's 95 % intervals. The labels give the mean and the difference from the rung above, with Student's "
     "95 % interval of the paired differences, bold where that does not contain 0. Grey is vpr-paper, blue vpr-linear, "
     "green vpr."
 )
@@ -78,7 +78,7 @@ def ladder_table(measured: Sequence[MeasuredRung]) -> Table:
         body.append([Cell(text) for text in [*line, f"{kept:,.0f}"]])
         before = one
     columns = [cell for key in LADDER_COLUMNS for cell in (f"{key} %", "difference", "95 % interval")]
-    note = "Differences to the line above in points of percent, paired on common seeds, with Student's interval."
+    note = "Differences from the line above in percentage points, paired on common seeds, with Student's interval."
     return Table(["", "seeds", *columns, "kept numbers"], body, 1, records, note)
 
 

@@ -58,8 +58,8 @@ def results_table(
     if any(corrected for _, corrected in tests.values()):
         sentences = [_spread_note(spread), *sentences, _test_note(groups, tests, against)]
     if outdated := sorted({part for group in groups for part in group.outdated}):
-        again = "`bench --redo` does them again"
-        sentences.append(f"{OUTDATED}: runs of other source than the present {' and '.join(outdated)}; {again}.")
+        again = "`bench --redo` repeats the runs"
+        sentences.append(f"{OUTDATED}: the source code of the {' and '.join(outdated)} has changed since; {again}.")
     if len({group.protocol for group in groups}) > 1:
         sentences.append("Lines of different protocols cannot be compared.")
     return Table([*["protocol"] * several, *header], body, 1 + several, records, " ".join(sentences), best=True)
@@ -177,7 +177,7 @@ def classes_table(groups: Sequence[Group]) -> Table:
     }
     shown = [group for group in groups if found[group.protocol, group.label]]
     if not shown:
-        raise UserError("no run here counted its answers by class: do runs again that are older than confusion.csv")
+        raise UserError("no run here has confusion.csv: repeat the runs, which are from an older version")
     classes = sorted({label for by_class in found.values() for label in by_class})
     body, records = [], []
     for group in shown:
@@ -209,7 +209,9 @@ def differences_table(groups: Sequence[Group], labels: Sequence[str], columns: S
                 records.append({**names, **vars(tested)})
     if not records:
         streams = " and ".join(dict.fromkeys(protocol for part in found.values() for protocol in part))
-        raise UserError(f"--compare {','.join(labels)}: they share no seed on the same stream: there is {streams}")
+        raise UserError(
+            f"--compare {','.join(labels)}: these methods have no seed on the same stream in common: {streams}"
+        )
     for record, p in zip(records, holm_correction([record["p"] for record in records]), strict=True):
         record["p_holm"] = p
     body = []
@@ -220,7 +222,7 @@ def differences_table(groups: Sequence[Group], labels: Sequence[str], columns: S
         body.append([*map(Cell, texts), corrected])
     header = ["protocol", "first", "second", "", "seeds", "first - second", "95 % interval", "p", "p (Holm)"]
     note = (
-        "Points of percent, first minus second on common seeds; interval and p by the paired t test; "
+        "Percentage points, first minus second on common seeds; interval and p by the paired t test; "
         f"{MARK}: p < {SIGNIFICANCE} after Holm's correction for the {len(records)} lines."
     )
     return Table(header, body, 4, [_rounded(record) for record in records], note)

@@ -50,7 +50,7 @@ class Results:
         try:
             import pandas
         except ImportError:
-            raise UserError("a frame needs the package pandas: pip install pandas") from None
+            raise UserError("data frames need pandas: pip install 'protoreplay[frame]'") from None
         rows: list[dict[str, Any]] = []
         for group in self.groups:
             for result in group.results:

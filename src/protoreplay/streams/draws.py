@@ -42,7 +42,7 @@ def image_pools(
     train_pool, test, test_pool = pools.train_pool, pools.test, pools.test_pool
     if evaluation == "validation":
         if pools.listed is not None:
-            raise UserError("shot_list and --eval validation: a list leaves no validation images; give one of the two")
+            raise UserError("shot_list and --eval validation exclude each other: a list leaves no validation images")
         test = pools.train
         train_pool, test_pool = _hold_out(train_pool, [len(pool) for pool in test_pool], seed)
     if settings.test_images != "all":
@@ -130,7 +130,7 @@ def _first_tasks(groups: list[tuple[int, ...]], settings: SplitSettings) -> list
     if settings.tasks == "all":
         return groups
     if settings.tasks > len(groups):
-        raise UserError(f"tasks={settings.tasks}: these classes make at most {len(groups)} tasks")
+        raise UserError(f"tasks={settings.tasks}: these classes allow at most {len(groups)} tasks")
     return groups[: settings.tasks]
 
 
@@ -142,12 +142,12 @@ def _class_order(settings: SplitSettings, names: Sequence[str], seed: int) -> li
         return torch.randperm(count, generator=generator(seed, "class order")).tolist()
     numbers = {str(index): index for index in range(count)} | {name: index for index, name in enumerate(names)}
     if unknown := next((name for name in settings.class_order if name not in numbers), None):
-        raise UserError(f"class_order names '{unknown}', which is neither a class nor a number from 0 to {count - 1}")
+        raise UserError(f"class_order lists '{unknown}', which is neither a class nor a number from 0 to {count - 1}")
     order = [numbers[name] for name in settings.class_order]
     if twice := next((label for label in order if order.count(label) > 1), None):
-        raise UserError(f"class_order names class '{names[twice]}' twice")
+        raise UserError(f"class_order lists class '{names[twice]}' twice")
     if missing := next((name for label, name in enumerate(names) if label not in order), None):
-        raise UserError(f"class_order names {len(order)} of {count} classes: '{missing}' is missing")
+        raise UserError(f"class_order lists {len(order)} of {count} classes: '{missing}' is missing")
     return order
 
 
@@ -156,5 +156,5 @@ def draw_images(pool: Tensor, wanted: int | Literal["all"], name: str, random: t
     if wanted == "all":
         return pool
     if wanted > len(pool):
-        raise UserError(f"{wanted} shots of class '{name}' are asked for: it has {len(pool)} training images")
+        raise UserError(f"class '{name}' has {len(pool)} training images, fewer than the {wanted} shots requested")
     return pool[torch.randperm(len(pool), generator=random)[:wanted]]

@@ -19,7 +19,7 @@ from protoreplay.core.errors import UserError
 from protoreplay.core.rng import generator
 from protoreplay.data.images import ImageSet
 from protoreplay.encoders.dictionary import DictionarySettings
-from protoreplay.encoders.feature_store import FeatureRows, feature_store, features_folder
+from protoreplay.encoders.feature_store import FeatureRows, FeatureStore, feature_store, features_folder
 from protoreplay.encoders.frozen import DictionaryEncoder, ImageEncoder, frozen_encoder
 from protoreplay.encoders.registry import ImageShape
 from protoreplay.prototypes.sums import rooted
@@ -134,8 +134,11 @@ class EmbeddedStream(Stream):
         about = json.dumps([list(source.images.shape[1:]), self.image_size, plan.change_key]).encode()
         images = np.ascontiguousarray(source.images[indices].numpy())
         keys = [hashlib.sha256(about + image.tobytes()).digest() for image in images]
-        store = feature_store(self.encoder.fingerprint, self.encoder.name, features_folder())
-        return store.rows(keys, make, tell)
+        return self._store.rows(keys, make, tell)
+
+    @functools.cached_property
+    def _store(self) -> FeatureStore:
+        return feature_store(self.encoder.fingerprint, self.encoder.name, features_folder())
 
     def _taken(self, features: Tensor) -> FeatureRows:
         """Of networks made elsewhere, square roots of unit length, as the photo classifier takes them."""
@@ -158,7 +161,7 @@ def embedded(
     encoder = _opened(name, stream.image_shape, dictionary)
     if expected not in ("", encoder.fingerprint):
         raise UserError(
-            f"encoder {name} is not the one this run was asked for with ({encoder.fingerprint[:8]}, not {expected[:8]})"
+            f"encoder {name} is not the one this run was planned with ({encoder.fingerprint[:8]}, not {expected[:8]})"
         )
     if isinstance(encoder, DictionaryEncoder):
         # The random numbers with which `vpr` makes its own dictionary: on one seed, both are the same.

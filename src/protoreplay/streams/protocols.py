@@ -108,7 +108,7 @@ class Protocol:
         """The stream of `seed`: which images are drawn, and in which order classes or pixels come, depend on it alone.
 
         With `evaluation="validation"` shots and evaluation images are both cut from the training set, so that
-        settings can be chosen without a look at the test set.
+        settings can be chosen without using the test set.
         """
         settings = settings or self.defaults
         pools = image_pools(self.dataset.load(settings.image_size), settings, seed, evaluation)
@@ -283,7 +283,7 @@ _OWN = (
 
 def _as_protocol(thing: Any, name: str) -> Protocol:
     if not isinstance(thing, Protocol):
-        raise UserError(f"{name} is no protocol: give a protoreplay.streams.protocols.Protocol")
+        raise UserError(f"{name} is not a protocol: give a protoreplay.streams.protocols.Protocol")
     return replace(thing, name=name)
 
 
@@ -350,7 +350,7 @@ def make_stream(
     others = (labels, eval_images, eval_labels, class_names, channels)
     if images is not None and labels is not None:
         if protocol not in ("split", "permuted"):
-            raise UserError(f"protocol {protocol} brings images of its own: with arrays, give split or permuted")
+            raise UserError(f"protocol {protocol} has its own images: with arrays, give split or permuted")
         dataset = dataset_of_arrays(images, labels, eval_images, eval_labels, class_names, channels)
         side = max(4, *dataset.train.images.shape[-2:])
         chosen = _of_data(f"{protocol}:arrays", f"{len(dataset.train.class_names)} classes of arrays", "arrays", side)

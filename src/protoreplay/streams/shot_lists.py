@@ -66,7 +66,7 @@ def read_shot_list(path: Path, dataset: Dataset) -> ListedImages:
 def _files(path: Path) -> list[Path]:
     if not path.is_dir():
         if not path.is_file():
-            raise UserError(f"shot_list={path}: there is no such file or folder")
+            raise UserError(f"shot_list={path}: no such file or folder")
         return [path]
     numbered = {
         int(match[1]): file
@@ -85,7 +85,7 @@ def _files(path: Path) -> list[Path]:
 def _list_bytes(file: Path) -> bytes:
     try:
         if file.stat().st_size > LARGEST_LIST:
-            raise UserError(f"{file} is refused: a list of images has no {LARGEST_LIST // 2**20} MiB")
+            raise UserError(f"{file} is refused: it is larger than {LARGEST_LIST // 2**20} MiB")
         return file.read_bytes()
     except OSError as error:
         raise UserError(f"{file} cannot be read: {error.strerror or error}") from None
@@ -95,7 +95,7 @@ def _list_lines(file: Path) -> list[_Line]:
     try:
         text = _list_bytes(file).decode()
     except UnicodeDecodeError:
-        raise UserError(f"{file} is not a text") from None
+        raise UserError(f"{file} is not a text file") from None
     return [_Line(f"{file}, line {number}", line.strip()) for number, line in enumerate(text.splitlines(), start=1)]
 
 
@@ -103,7 +103,7 @@ def _said_lines(file: Path) -> list[_Line]:
     """All lines that say something."""
     found = [line for line in _list_lines(file) if line.text]
     if not found:
-        raise UserError(f"{file} is empty: give an index or a path of an image per line")
+        raise UserError(f"{file} is empty: give one image per line, by index or by path")
     return found
 
 
@@ -133,7 +133,7 @@ class _Names:
         for line in lines:
             index = self._index(line)
             if index in seen:
-                raise UserError(f"{line.place}: {line.text} was named before, in {seen[index]}")
+                raise UserError(f"{line.place}: {line.text} is listed already, in {seen[index]}")
             seen[index] = line.place
             found.append(index)
         return found
@@ -141,13 +141,11 @@ class _Names:
     def _index(self, line: _Line) -> int:
         if line.text.isascii() and line.text.isdigit():
             if int(line.text) >= self._count:
-                raise UserError(
-                    f"{line.place}: {line.text} is no training image: there are {self._count} of {self._data}"
-                )
+                raise UserError(f"{line.place}: {line.text} is not a training image: {self._data} has {self._count}")
             return int(line.text)
         if self._files is None:
             raise UserError(
-                f"{line.place}: '{line.text}' is no index, and the names of {self._data}'s images are not known here: "
+                f"{line.place}: '{line.text}' is not an index, and {self._data} has no file names: "
                 "import the data again, or give indices"
             )
         if self._by_name is None:
@@ -165,7 +163,5 @@ def _check_classes(sessions: tuple[Tensor, ...], dataset: Dataset, path: Path) -
         for label in labels[session].unique().tolist():
             if label in before:
                 called = dataset.train.class_names[label]
-                raise UserError(
-                    f"shot_list={path}: class '{called}' comes twice, in the sessions {before[label]} and {number}"
-                )
+                raise UserError(f"shot_list={path}: class '{called}' is in two sessions, {before[label]} and {number}")
             before[label] = number

@@ -31,41 +31,41 @@ class StreamSettings(Settings):
     """What can be changed of any stream."""
 
     shots: Annotated[int, Field(ge=1)] | Literal["all"] = 10
-    """Training images per class and task (published: 10), or `all` there are."""
+    """Number of training images per class and task (published: 10), or `all`."""
     first_shots: Annotated[int, Field(ge=1)] | Literal["same", "all"] = "same"
-    """Training images per class in the first task: a number, `same` as later, or `all` there are."""
+    """Number of training images per class in the first task, `same` as in later tasks, or `all`."""
     tasks: Annotated[int, Field(ge=1)] | Literal["all"] = "all"
     """Number of tasks."""
     image_size: int = Field(32, ge=4)
-    """Height and width of the images; they are resized if the data has others."""
+    """Height and width of the images; data of another size is resized."""
     # Written down only where it is not the default: a run of before there was a choice is still the same run.
     test_images: Annotated[int, Field(ge=1)] | Literal["all"] = Field("all", exclude_if=lambda wanted: wanted == "all")
-    """Test images per class, at most, the same ones in every task; where there are more, they are drawn."""
+    """Maximum number of test images per class, drawn at random if there are more; every task has the same ones."""
 
 
 class SplitSettings(StreamSettings):
     """Settings of a stream in which every task brings classes never seen before."""
 
     first_classes: int = Field(2, ge=1)
-    """Classes of the first task."""
+    """Number of classes in the first task."""
     classes_per_task: int = Field(1, ge=1)
-    """Classes that each later task brings."""
+    """Number of new classes in each later task."""
     class_order: Annotated[Literal["sorted", "random"] | tuple[str, ...], BeforeValidator(_listed_classes)] = "sorted"
-    """Order in which the classes come: `sorted`, `random` (drawn from the seed), or all of them by name or number, in a
-    file or with commas between them."""
+    """Order of the classes: `sorted`, `random` (drawn from the seed), or all of them by name or number, in a file or
+    separated by commas."""
     held_out: Annotated[int, Field(ge=1)] | Literal["given"] = Field("given", exclude_if=lambda kept: kept == "given")
-    """Test images per class, at most, that the data sets aside; those beyond are for training. `given`: all of them."""
+    """Maximum number of test images per class; any others are used for training. `given`: the dataset's own split."""
     shot_list: str = Field("", exclude_if=lambda path: not path)
-    """A folder with a file per session, or a file, that lists the training images: an index or a path per line."""
+    """File, or folder with one file per session, that lists the training images, one index or path per line."""
     shot_list_sha256: str = Field("", exclude_if=lambda digest: not digest)
-    """Digest of that list: it is filled in, and a list that has changed since is refused."""
+    """SHA-256 digest of that list, filled in automatically; a list that has changed since is refused."""
 
 
 class PermutedSettings(StreamSettings):
     """Settings of a stream in which the same classes come back with their pixels changed."""
 
     tasks: int = Field(10, ge=1)
-    """Number of tasks, each with a change of its own; the first keeps the images as they are."""
+    """Number of tasks, each with its own change; the first task has the original images."""
     change: Literal["permute", "rotate", "blur"] = Field("permute", exclude_if=lambda change: change == "permute")
-    """What distinguishes tasks: the order of the pixels, an angle of 0 to 180 degrees drawn from the seed, or a
-    Gaussian blur that grows from task to task up to a tenth of the image's side."""
+    """What distinguishes the tasks: the order of the pixels, a rotation of 0 to 180 degrees drawn from the seed, or a
+    Gaussian blur that grows up to a tenth of the image's side."""

@@ -37,19 +37,19 @@ def serving(model: Path, encoder: str | None = None) -> Iterator[str]:
 
 
 @contextlib.contextmanager
-def running(model: Path, *options: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """The process and its address; it is killed at the end."""
+def running(model: Path, *options: str, setup: str = "", **how: object) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """The process, which runs the code `setup` before, and its address; it is killed at the end."""
     command = [
         sys.executable,
         "-c",
-        "from protoreplay.cli import main; main()",
+        f"{setup}\nfrom protoreplay.cli import main; main()",
         "serve",
         str(model),
         "--port",
         "0",
         *options,
     ]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, **how)
     try:
         assert process.stdout is not None
         line = process.stdout.readline()

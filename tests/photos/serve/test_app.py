@@ -1,3 +1,4 @@
+import errno
 import io
 import threading
 import time
@@ -6,8 +7,11 @@ import pytest
 from fastapi.testclient import TestClient
 from PIL import Image
 
+from protoreplay.core.locks import held_lock
+from protoreplay.core.shared_budget import SharedBudget
+from protoreplay.data import pictures
 from protoreplay.photos import model_file
-from protoreplay.photos.serve import app, lessons, uploads
+from protoreplay.photos.serve import app, lessons, served_model, uploads
 from tests.photos.serve.fakes import files, learn
 
 JSON = {"Content-Type": "application/json"}
@@ -142,7 +146,7 @@ def test_bad_calls_say_what_is_wrong(taught):
         (taught.post("/api/rename", json={"label": "red", "new": "green"}), "already"),
         (taught.post("/api/rename", json={"label": "red", "new": "a\nb"}), "no newlines"),
         (taught.post("/api/unite", json={"label": "red", "into": "red"}), "itself"),
-        (taught.post("/api/forget", content=b'{"label": "\\ud800"}', headers=JSON), "class"),
+        (taught.post("/api/forget", content=b'{"label": "\\ud800"}', headers=JSON), "unicode"),
         (taught.post("/api/forget", content=b'{"label": NaN}', headers=JSON), "label"),
     ]:
         assert (answer.status_code, words in answer.json()["detail"]) == (422, True), answer.text
@@ -152,9 +156,9 @@ def test_bad_calls_say_what_is_wrong(taught):
 def test_caps(taught, monkeypatch):
     monkeypatch.setattr(uploads, "MOST_PHOTOS", 2)
     assert taught.post("/api/predict", files=files("red", 3)).status_code == 413
-    monkeypatch.setattr(uploads, "MOST_PIXELS", 1599)
+    monkeypatch.setattr(pictures, "MOST_PIXELS", 1599)
     answer = taught.post("/api/predict", files=files("red", 1))
-    assert (answer.status_code, "million pixels" in answer.json()["detail"]) == (413, True)
+    assert (answer.status_code, "photo 1: refused: it has far more pixels" in answer.json()["detail"]) == (413, True)
     monkeypatch.setattr(uploads, "MOST_BYTES", 1000)
     assert "MB" in taught.post("/api/predict", files=files("red", 1)).json()["detail"]
 
@@ -188,7 +192,7 @@ def test_a_fault_of_ours_is_said_and_logged(served, monkeypatch, caplog):
     with TestClient(app.create_app(served), "http://127.0.0.1:8000", raise_server_exceptions=False) as client:
         assert client.post("/api/learn", data={"label": "blue"}, files=files("blue", 1)).status_code == 500
         begun = client.post("/api/lessons", data={"label": "blue"}, files=files("blue", 1)).json()
-        assert "fault of the program" in looked_at(client, f"/api/lessons/{begun['id']}")["error"]
+        assert "internal error" in looked_at(client, f"/api/lessons/{begun['id']}")["error"]
     assert "ZeroDivisionError" in caplog.text
 
 
@@ -197,3 +201,64 @@ def test_the_description_works_offline(client):
     assert "POST /api/learn" in page.text
     assert "//" not in page.text.replace("<!doctype", "")
     assert "/api/undo" in client.get("/openapi.json").json()["paths"]
+
+
+def test_changes_do_not_wait_for_ever_nor_stop_the_answers(taught, served, monkeypatch):
+    monkeypatch.setattr(served_model, "WAIT_SECONDS", 1.0)
+    statuses = []
+    change = lambda: statuses.append(taught.post("/api/rename", json={"label": "red", "new": "rot"}).status_code)  # noqa: E731
+    with held_lock(served.path.with_name(f".{served.path.name}.lock"), print, "busy"):
+        changes = [threading.Thread(target=change) for _ in range(41)]
+        for one in changes:
+            one.start()
+        # More of them than the server has threads: those that ask are answered all the same.
+        assert labels(taught) == ["green", "red"]
+        assert ask(taught, "red")["label"] == "red"
+        for one in changes:
+            one.join(60)
+    assert statuses == [503] * 41
+    assert labels(taught) == ["green", "red"]
+    change()
+    assert statuses[-1] == 200
+
+
+def test_uploads_share_the_memory(taught, monkeypatch):
+    content = files("red", 1)[0][1][1]
+    monkeypatch.setattr(pictures, "CONTENTS", SharedBudget(2 * len(content)))
+    monkeypatch.setattr(uploads, "WAIT_SECONDS", 0.05)
+    looking, go = threading.Event(), threading.Event()
+    embed = lessons.embed_photos
+
+    def held(*given, **more):
+        looking.set()
+        go.wait(60)
+        return embed(*given, **more)
+
+    monkeypatch.setattr(lessons, "embed_photos", held)
+    begun = taught.post("/api/lessons", data={"label": "blue"}, files=files("blue", 2))
+    assert looking.wait(60)
+    refused = taught.post("/api/predict", files=files("red", 1))
+    assert (refused.status_code, refused.headers["retry-after"]) == (503, "5")
+    go.set()
+    assert looked_at(taught, f"/api/lessons/{begun.json()['id']}")["state"] == "ready"
+    assert patiently(lambda: taught.post("/api/predict", files=files("red", 1)), lambda a: a.status_code != 503)
+    assert pictures.CONTENTS.take(10**9, 60) == 2 * len(content), "all is given back"
+
+
+def test_a_full_disk_is_said(taught, served, monkeypatch, tmp_path):
+    full = OSError(errno.ENOSPC, "No space left on device")
+    before = served.path.read_bytes()
+
+    def fails(*_):
+        raise full
+
+    with monkeypatch.context() as disk:
+        disk.setattr(model_file, "write_whole", fails)
+        answer = taught.post("/api/forget", json={"label": "red"})
+        assert (answer.status_code, "disk" in answer.json()["detail"]) == (507, True)
+    with monkeypatch.context() as disk:
+        disk.setattr("starlette.datastructures.UploadFile.write", fails)
+        answer = taught.post("/api/predict", files=files("red", 1))
+        assert (answer.status_code, "disk" in answer.json()["detail"]) == (507, True)
+    assert served.path.read_bytes() == before
+    assert labels(taught) == ["green", "red"]

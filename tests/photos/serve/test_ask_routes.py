@@ -90,14 +90,14 @@ def test_what_to_label_next(taught):
 @pytest.mark.parametrize("path", ["answers", "correct", "suggest"])
 def test_keys_must_be_keys(taught, path):
     for keys in ([], ["../x"], ["0" * 17], [None], "0" * 16, ["0" * 16] * 6000):
-        assert taught.post(f"/api/{path}", json={"keys": keys, "label": "red"}).status_code == 422
+        assert taught.post(f"/api/{path}", json={"keys": keys, "label": "red"}).status_code in (413, 422)
 
 
 def test_samples_are_pictures_that_can_be_taught(client):
     kinds = client.get("/api/samples").json()
     assert [(one["label"], len(one["teach"])) for one in kinds] == [("apple", 8), ("lemon", 8), ("pear", 8), ("cup", 0)]
     first = client.get("/api/samples/apple/0")
-    assert Image.open(io.BytesIO(first.content)).size == (320, 320)
+    assert Image.open(io.BytesIO(first.content)).size == (272, 272)
     assert first.content == client.get("/api/samples/apple/0").content
     assert client.get("/api/samples/..%2Fapple/0").status_code in (404, 422)
     assert client.get("/api/samples/apple/99").status_code == 422

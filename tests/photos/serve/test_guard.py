@@ -1,3 +1,5 @@
+import asyncio
+
 import pytest
 from fastapi.testclient import TestClient
 
@@ -38,17 +40,33 @@ def test_another_host_needs_the_token(served):
         assert status(client, Host="evil.example", Authorization="Bearer a-secret/+ word") == 421
         opened = client.get("/?token=a-secret%2F%2B%20word", follow_redirects=False)
         assert (opened.status_code, opened.headers["location"]) == (303, "/")
-        assert "HttpOnly; SameSite=Strict" in opened.headers["set-cookie"]
+        assert "HttpOnly; SameSite=Lax" in opened.headers["set-cookie"]
         assert status(client) == 200
 
 
 def test_tokens():
-    assert listening.checked_token("127.0.0.1", None) is None
-    assert listening.checked_token("localhost", None) is None
-    assert len(listening.checked_token("0.0.0.0", None)) >= 20
-    assert len(listening.checked_token("my-host", None)) >= 20
-    with pytest.raises(UserError, match="8 or more"):
-        listening.checked_token("0.0.0.0", "short")
+    made = {listening.checked_token(host, None) for host in ("127.0.0.1", "localhost", "0.0.0.0", "my-host")}
+    assert len(made) == 4
+    assert all(len(token) >= 20 for token in made)
+    assert listening.checked_token("127.0.0.1", None, none=True) is None
+    for host, token, none, why in (
+        ("0.0.0.0", "short", False, "8 or more"),
+        ("0.0.0.0", None, True, "alone: leave out --host"),
+        ("127.0.0.1", "a long token", True, "give one of the two"),
+    ):
+        with pytest.raises(UserError, match=why):
+            listening.checked_token(host, token, none)
+
+
+def test_a_cookie_is_for_one_port(served):
+    with TestClient(app.create_app(served, token="a secret word"), base_url="http://127.0.0.1:8000") as client:
+        cookie = client.get("/?token=a%20secret%20word", follow_redirects=False).headers["set-cookie"]
+        assert cookie.startswith("protoreplay-8000=")
+        client.cookies.clear()
+        for port, expected in ((8000, 200), (8001, 401)):
+            client.cookies.set(f"protoreplay-{port}", "a%20secret%20word")
+            assert status(client) == expected
+            client.cookies.clear()
 
 
 def test_a_taken_port_is_one_line():
@@ -68,6 +86,7 @@ def test_large_bodies_are_refused_with_and_without_announcement(monkeypatch, ser
         for path, kind in (("forget", "application/json"), ("predict", "multipart/form-data; boundary=b")):
             answer = small.post(f"/api/{path}", content=endless(), headers={"Content-Type": kind})
             assert answer.status_code == 413, answer.text
+        assert small.post("/api/forget", json={"label": "x" * 5000}).status_code == 413
         headers = {"Content-Length": "-1"}
         assert small.post("/api/undo", headers=headers).status_code == 400
 
@@ -78,3 +97,29 @@ def test_headers_keep_the_page_to_itself(client):
     assert "frame-ancestors 'none'" in policy
     assert guard.is_loopback("::1")
     assert not guard.is_loopback("0.0.0.0")
+
+
+def test_only_a_form_with_photos_may_be_large(taught):
+    answer = taught.post("/api/forget", json={"label": "x" * 100_000})
+    assert (answer.status_code, "without photos may have 64 KB" in answer.json()["detail"]) == (413, True)
+    for path, body in (("forget", {"label": "x" * 1001}), ("rename", {"label": "red", "new": "x" * 1001})):
+        answer = taught.post(f"/api/{path}", json=body)
+        assert (answer.status_code, "at most 1000 characters" in answer.json()["detail"]) == (422, True)
+    answer = taught.post("/api/learn", data={"label": "x" * 1001}, files=files("red", 1))
+    assert (answer.status_code, "at most 1000 characters" in answer.json()["detail"]) == (422, True)
+
+
+def test_a_body_that_does_not_come_is_waited_for_a_while(served, monkeypatch):
+    monkeypatch.setattr(guard, "BODY_SECONDS", 0.0)
+    sent = []
+
+    async def silent():
+        await asyncio.Event().wait()
+
+    async def send(message):
+        sent.append(message)
+
+    headers = [(b"host", b"127.0.0.1:8000"), (b"content-type", b"application/json")]
+    scope = {"type": "http", "method": "POST", "path": "/api/forget", "query_string": b"", "headers": headers}
+    asyncio.run(app.create_app(served)({**scope, "raw_path": b"/api/forget", "root_path": ""}, silent, send))
+    assert sent[0]["status"] == 408

@@ -24,13 +24,13 @@ def learn(address: str, label: str, start: int) -> None:
 
 def test_killed_while_it_learns_the_model_is_the_old_or_the_new_one(tiny, tmp_path):
     model = tmp_path / "m"
-    with running(model, "--encoder", tiny) as (_, address):
+    with running(model, "--encoder", tiny, "--no-token") as (_, address):
         started = time.perf_counter()
         learn(address, "first", 0)
         usual = time.perf_counter() - started
     known = {"first": 40}
     for number in range(1, TRIES + 1):
-        with running(model) as (process, address):
+        with running(model, "--encoder", tiny, "--no-token") as (process, address):
             served = requests.get(f"{address}api/classes", timeout=60).json()["classes"]
             assert {one["label"]: one["photos"] for one in served} == known
             teacher = threading.Thread(target=learn, args=(address, f"class {number}", 40 * number))

@@ -50,7 +50,7 @@ def test_a_failed_change_leaves_everything(served, photos, prepared, monkeypatch
 
 def test_what_the_command_line_taught_meanwhile_is_kept(served, photos, prepared):
     served.learn(prepared(red=photos["red"]))
-    other = Classifier.load(served.path, cache=False)
+    other = Classifier.load(served.path, served.encoder.name, cache=False)
     other.learn({"green": photos["green"]})
     other.save(served.path)
     served.learn(prepared(blue=photos["blue"]))

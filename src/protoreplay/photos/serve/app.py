@@ -1,6 +1,7 @@
 """The HTTP API and the page's files."""
 
 import contextlib
+import errno
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Annotated
@@ -9,14 +10,15 @@ from urllib.parse import quote
 import jinja2
 from fastapi import APIRouter, FastAPI, File, Form, Request, UploadFile
 from fastapi import Path as PathPart
+from fastapi.exception_handlers import http_exception_handler
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, JSONResponse, Response
 from fastapi.staticfiles import StaticFiles
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 
 from protoreplay._version import __version__
-from protoreplay.core.errors import UserError
+from protoreplay.core.errors import BusyError, UserError, disk_is_full
 from protoreplay.photos import model_file
 from protoreplay.photos.serve import uploads, views
 from protoreplay.photos.serve.asked import AskedPhotos
@@ -31,24 +33,29 @@ from protoreplay.photos.undo import UndoableModel
 
 PAGE = Path(__file__).parent / "page"
 Photos = Annotated[list[UploadFile], File(description="files of photos")]
+MOST_CHARACTERS = 1000
+"""Of a class name that comes in; what a model takes is far shorter."""
+
+
+ClassName = Annotated[str, Field(max_length=MOST_CHARACTERS)]
 
 
 class ClassBody(BaseModel):
     """The class that is meant."""
 
-    label: str
+    label: ClassName
 
 
 class RenameBody(ClassBody):
     """A class and its new name."""
 
-    new: str
+    new: ClassName
 
 
 class UniteBody(ClassBody):
     """A class and the one that takes it in."""
 
-    into: str
+    into: ClassName
 
 
 class ErrorView(BaseModel):
@@ -57,7 +64,7 @@ class ErrorView(BaseModel):
     detail: str
 
 
-ERRORS = {code: {"model": ErrorView} for code in (400, 404, 413, 422, 429)}
+ERRORS = {code: {"model": ErrorView} for code in (400, 404, 413, 422, 429, 503, 507)}
 
 
 def create_app(served: ServedModel, host: str = "127.0.0.1", token: str | None = None) -> FastAPI:
@@ -85,6 +92,8 @@ def create_app(served: ServedModel, host: str = "127.0.0.1", token: str | None =
     )
     app.add_middleware(RequestGuard, host=host, token=token, most_bytes=uploads.MOST_REQUEST)
     app.add_exception_handler(UserError, _user_error)
+    app.add_exception_handler(OSError, _disk_error)
+    app.add_exception_handler(HTTPException, _http_error)
     app.add_exception_handler(RequestValidationError, _invalid)
     asked = AskedPhotos(served)
     own = (_reading_routes(served), _teaching_routes(lessons), _changing_routes(served, asked))
@@ -144,7 +153,7 @@ def _reading_routes(served: ServedModel) -> APIRouter:
 
 def _teaching_routes(lessons: Lessons) -> APIRouter:
     api = APIRouter(prefix="/api", tags=["teach"])
-    Label = Annotated[str, Form(description="the class that the photos show")]  # noqa: N806
+    Label = Annotated[str, Form(description="the class that the photos show", max_length=MOST_CHARACTERS)]  # noqa: N806
 
     @api.post("/learn")
     def learn(label: Label, photos: Photos) -> views.LessonView:
@@ -182,16 +191,29 @@ def _changing_routes(served: ServedModel, asked: AskedPhotos) -> APIRouter:
     return api
 
 
+_STATUS: dict[type[UserError], int] = {uploads.UploadTooLargeError: 413, TooManyLessonsError: 429, BusyError: 503}
+
+
 def _user_error(_: Request, error: Exception) -> JSONResponse:
-    status = (
-        413
-        if isinstance(error, uploads.UploadTooLargeError)
-        else 429
-        if isinstance(error, TooManyLessonsError)
-        else 422
-    )
+    usual = 507 if disk_is_full(error) else 422
+    status = next((code for kind, code in _STATUS.items() if isinstance(error, kind)), usual)
     # A name from outside may be halves of characters, which cannot be sent.
-    return JSONResponse({"detail": str(error).encode("utf-8", "backslashreplace").decode()}, status)
+    detail = str(error).encode("utf-8", "backslashreplace").decode()
+    return JSONResponse({"detail": detail}, status, {"Retry-After": "5"} if status == 503 else None)
+
+
+def _disk_error(_: Request, error: Exception) -> JSONResponse:
+    if disk_is_full(error):
+        return JSONResponse({"detail": "the disk of the server is full: nothing was changed; make room there"}, 507)
+    if isinstance(error, OSError) and error.errno in (errno.EIO, errno.EINTR, errno.EACCES, errno.EROFS):
+        return JSONResponse({"detail": f"the server cannot write its file ({error.strerror}): look at its disk"}, 503)
+    raise error
+
+
+async def _http_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    # The files of a form are put on the disk while it is read; where they do not fit, FastAPI calls it a wrong form.
+    return _disk_error(request, error) if disk_is_full(error) else await http_exception_handler(request, error)
 
 
 def _invalid(_: Request, error: Exception) -> JSONResponse:

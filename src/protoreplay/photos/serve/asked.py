@@ -7,8 +7,13 @@ from collections.abc import Iterable, Sequence
 
 from protoreplay.photos.embedding import EmbeddedPhoto, available_cores, embed_photos
 from protoreplay.photos.serve.served_model import ServedModel
+from protoreplay.photos.serve.turns import TurnQueue
 from protoreplay.photos.serve.uploads import ReadPhoto
 
+MOST_QUESTIONS = 16
+"""Requests that are answered at a time, or wait for a core."""
+WAIT_SECONDS = 60.0
+"""For a core."""
 MOST_ASKED_PHOTOS = 5000
 """Photos that are remembered, about 10 KB each; the ones asked about last."""
 
@@ -25,14 +30,14 @@ class AskedPhotos:
         self._served, self._most = served, most
         self._cores = available_cores()
         # More at once would only make each other slower.
-        self._slots = threading.BoundedSemaphore(self._cores)
+        self._questions = TurnQueue(self._cores, MOST_QUESTIONS, "requests")
         self._lock = threading.Lock()
         self._known: collections.OrderedDict[int, EmbeddedPhoto] = collections.OrderedDict()
 
     def look(self, photos: Sequence[ReadPhoto], remember: bool) -> list[EmbeddedPhoto]:
         """What becomes of each photo, in order; those that were refused stay refused."""
         contents = [photo for photo in photos if isinstance(photo, bytes)]
-        with self._slots:
+        with self._questions.turn(WAIT_SECONDS):
             threads = min(self._cores, max(1, len(contents)))
             seen = iter(list(embed_photos(self._served.encoder, contents, thumbnails=remember, threads=threads)))
         found = []

@@ -108,6 +108,8 @@ class Lessons:
 
     def close(self) -> None:
         """Look at no more photos; what is being looked at ends."""
+        with self._lock:
+            self._all.clear()
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def _submit(self, lesson: Lesson, label: str, photos: Sequence[ReadPhoto], more: bool) -> "Future[None]":
@@ -138,7 +140,7 @@ class Lessons:
             lesson.error, lesson.state = str(error), "failed"
         except BaseException:
             logging.getLogger(__name__).exception("a lesson failed")
-            lesson.error, lesson.state = "this failed by a fault of the program, its log says more", "failed"
+            lesson.error, lesson.state = "an internal error occurred; the program's log has the details", "failed"
             raise
         finally:
             with self._lock:

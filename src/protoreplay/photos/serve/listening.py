@@ -1,7 +1,13 @@
 """The address that the server listens on, and who is told of it."""
 
+import contextlib
+import html
 import secrets
 import socket
+import tempfile
+import webbrowser
+from collections.abc import Iterator
+from pathlib import Path
 from urllib.parse import quote
 
 from protoreplay.core.errors import UserError
@@ -10,13 +16,36 @@ from protoreplay.photos.serve.guard import is_loopback
 SHORTEST_TOKEN = 8
 
 
-def checked_token(host: str, token: str | None) -> str | None:
-    """The token to ask for: the one given, a new one where others can reach the address, else none."""
+def checked_token(host: str, token: str | None, none: bool = False) -> str | None:
+    """The token to ask for: the one given, or a new one; `none` is for this machine's own address alone."""
+    if none:
+        if token is not None:
+            raise UserError("--token and --no-token: give one of the two, and mind PROTOREPLAY_TOKEN")
+        if not is_loopback(host):
+            raise UserError("--no-token is for this machine's own address alone: leave out --host")
+        return None
     if token is None:
-        return None if is_loopback(host) else secrets.token_urlsafe(16)
+        return secrets.token_urlsafe(16)
     if len(token) < SHORTEST_TOKEN or not token.isascii() or not token.isprintable():
         raise UserError(f"a token has {SHORTEST_TOKEN} or more characters, letters, digits and signs")
     return token
+
+
+@contextlib.contextmanager
+def opened_in_browser(address: str, wanted: bool) -> Iterator[None]:
+    """The page in the user's browser, where there is one.
+
+    The browser is given a file that only the user can read and that leads to the address: other users of the machine
+    see what programs are called with.
+    """
+    with contextlib.ExitStack() as stack:
+        if wanted:
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="protoreplay-")))  # mode 0700
+            page = folder / "open.html"
+            page.write_text(f'<meta http-equiv="refresh" content="0;url={html.escape(address)}">')
+            with contextlib.suppress(webbrowser.Error):
+                webbrowser.open(page.as_uri())
+        yield
 
 
 def listening_socket(host: str, port: int) -> socket.socket:
@@ -31,6 +60,8 @@ def listening_socket(host: str, port: int) -> socket.socket:
         except BaseException:
             listening.close()
             raise
+    except UnicodeError:  # a part of the name is empty or very long
+        raise UserError(f"cannot listen on {host}: this is no name of a machine, give another --host") from None
     except OSError as error:
         raise UserError(f"cannot listen on {host}, port {port} ({error.strerror}): choose another --port") from None
     return listening

@@ -25,7 +25,7 @@ from protoreplay.photos.serve.asked import AskedPhotos
 from protoreplay.photos.serve.served_model import ModelRevision, ServedModel
 from protoreplay.photos.suggesting import suggest_photos
 
-MOST_KEYS = 500
+MOST_KEYS, MOST_SUGGESTED_FROM = 500, 3000
 PhotoKey = Annotated[str, Field(pattern="^[0-9a-f]{16}$")]
 Keys = Annotated[list[PhotoKey], Field(min_length=1, max_length=MOST_KEYS, description="of photos asked about before")]
 NEAREST = 3
@@ -40,7 +40,7 @@ class KeysBody(BaseModel):
 class SuggestBody(BaseModel):
     """Photos to choose from, and how many to suggest."""
 
-    keys: Annotated[list[PhotoKey], Field(min_length=1, max_length=5000)]
+    keys: Annotated[list[PhotoKey], Field(min_length=1, max_length=MOST_SUGGESTED_FROM)]
     count: Annotated[int, Field(ge=1, le=100)] = 8
 
 

@@ -18,7 +18,7 @@ from protoreplay.photos.serve.served_model import ServedModel
 from protoreplay.photos.teaching import PreparedPhotos, TeachingReport, learn_prepared
 from protoreplay.photos.undo import UndoableModel
 
-Label = Annotated[str, Form(description="the class that the photos show")]
+Label = Annotated[str, Form(description="the class that the photos show", max_length=1000)]
 Photos = Annotated[list[UploadFile], File(description="files of photos")]
 More = Annotated[bool, Form(description="whether another portion of photos follows")]
 LessonId = Annotated[str, PathPart(max_length=64)]

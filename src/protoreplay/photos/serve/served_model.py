@@ -2,7 +2,6 @@
 
 import logging
 import secrets
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,17 +9,21 @@ from typing import TypeVar
 
 import numpy as np
 
-from protoreplay.core.errors import UserError
+from protoreplay.core.errors import BusyError, UserError
 from protoreplay.encoders.pretrained import FrozenEncoder
 from protoreplay.photos import model_file
 from protoreplay.photos.feature_cache import discard_features
 from protoreplay.photos.photo_model import PhotoModel
+from protoreplay.photos.serve.turns import TurnQueue
 from protoreplay.photos.teaching import PreparedPhotos, TeachingReport, learn_prepared
 from protoreplay.photos.undo import UndoableModel
-from protoreplay.prototypes.sums import Keys
 
 T = TypeVar("T")
 FileStamp = tuple[int, int, int] | None
+MOST_CHANGES = 8
+"""At a time, one of them at work: the others wait."""
+WAIT_SECONDS = 5.0
+"""For the change before, and for other processes that change the file."""
 
 
 @dataclass(frozen=True)
@@ -63,23 +66,24 @@ class ServedModel:
         self.path, self.encoder, self.id = path, encoder, secrets.token_hex(4)
         self.current = ModelRevision(0, model if isinstance(model, UndoableModel) else UndoableModel(model))
         self._say = say
-        self._writer = threading.Lock()
+        self._changes = TurnQueue(1, MOST_CHANGES, "changes")
         self._written = self._unusable = _stamp(path)
 
     def refreshed(self) -> ModelRevision:
         """The current revision, after what the command line has made of the file, unless a change is made right now."""
         found = _stamp(self.path)
-        if found in (None, self._written, self._unusable) or not self._writer.acquire(blocking=False):
+        if found in (None, self._written, self._unusable):
             return self.current
         try:
-            state = self._on_disk()
-            if state.model is not self.current.model:
-                self._written, self.current = found, ModelRevision(self.current.number + 1, state)
+            with self._changes.turn(0):
+                state = self._on_disk()
+                if state.model is not self.current.model:
+                    self._written, self.current = found, ModelRevision(self.current.number + 1, state)
+        except BusyError:
+            pass
         except (UserError, OSError) as error:
             self._unusable = found
             logging.getLogger(__name__).warning("the file was changed, and cannot be used: %s", error)
-        finally:
-            self._writer.release()
         return self.current
 
     def change(self, step: Callable[[UndoableModel], UndoableModel]) -> ModelRevision:
@@ -98,26 +102,35 @@ class ServedModel:
     def forget(self, name: str) -> ModelRevision:
         """Remove a class, also from the cache of features; this process holds it in memory, so it can be undone."""
 
-        def step(state: UndoableModel) -> tuple[UndoableModel, Keys]:
-            return state.changed_to(state.model.forget(name)).kept_private(), state.model.find_class(name).seen
+        def step(state: UndoableModel) -> tuple[UndoableModel, None]:
+            # First what may fail: a `UserError` where features stay in the cache has changed nothing.
+            discard_features(state.model.find_class(name).seen)
+            return state.changed_to(state.model.forget(name)).kept_private(), None
 
-        revision, keys = self._advance(step)
-        discard_features(keys)
-        return revision
+        return self._advance(step)[0]
 
     def forget_photo(self, name: str, key: int) -> ModelRevision:
         """Remove one photo that is kept singly, also from the cache of features; it can be undone like a class."""
-        revision = self.change(lambda state: state.changed_to(state.model.without_photo(name, key)).kept_private())
-        discard_features(np.array([key], np.uint64))
-        return revision
+
+        def step(state: UndoableModel) -> UndoableModel:
+            model = state.model.without_photo(name, key)
+            discard_features(np.array([key], np.uint64))
+            return state.changed_to(model).kept_private()
+
+        return self.change(step)
 
     def _advance(self, step: Callable[[UndoableModel], tuple[UndoableModel, T]]) -> tuple[ModelRevision, T]:
-        with self._writer, model_file.model_lock(self.path, self._say):
+        with self._changes.turn(WAIT_SECONDS), model_file.model_lock(self.path, self._say, WAIT_SECONDS):
+            found = _stamp(self.path)
             state, result = step(self._on_disk())
             if state.model is not self.current.model:
-                model_file.write_model(state, self.path)
-                self._written = _stamp(self.path)
-                self.current = ModelRevision(self.current.number + 1, state)
+                try:
+                    model_file.write_model(state, self.path)
+                finally:
+                    # Also where the disk failed after the file was in its place: what is seen is what is there.
+                    if _stamp(self.path) != found:
+                        self._written = _stamp(self.path)
+                        self.current = ModelRevision(self.current.number + 1, state)
             return self.current, result
 
     def _on_disk(self) -> UndoableModel:

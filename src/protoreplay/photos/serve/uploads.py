@@ -1,18 +1,19 @@
 """Photos that come in: read into memory under their number, with caps; the client's names for them are not used."""
 
-import io
+import weakref
 from collections.abc import Sequence
 
 from fastapi import UploadFile
-from PIL import Image
 
-from protoreplay.core.errors import UserError
+from protoreplay.core.errors import BusyError, UserError
+from protoreplay.data import pictures
 from protoreplay.photos.embedding import EmbeddedPhoto
 
 MOST_PHOTOS = 200
 MOST_BYTES = 20 * 2**20
-MOST_PIXELS = 64_000_000
 MOST_REQUEST = 256 * 2**20
+WAIT_SECONDS = 10.0
+"""For other uploads to leave the memory."""
 
 
 class UploadTooLargeError(UserError):
@@ -23,39 +24,45 @@ ReadPhoto = bytes | EmbeddedPhoto
 """A photo's content, or, of one that was refused, why."""
 
 
+class UploadedPhotos(list[ReadPhoto]):
+    """Photos in memory; as long as this list is in use, they count among those that the process may hold."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        try:
+            held = pictures.CONTENTS.take(size, WAIT_SECONDS)
+        except TimeoutError:
+            raise BusyError("other photos are being looked at: try again in a moment") from None
+        weakref.finalize(self, pictures.CONTENTS.give_back, held)
+
+
 def read_uploads(photos: Sequence[UploadFile]) -> list[ReadPhoto]:
     """The files' bytes; one that is refused spoils only itself.
 
-    A `UploadTooLargeError` if there are too many, or if all of them are too large.
+    An `UploadTooLargeError` if there are too many, or if all of them are too large; a `BusyError`: there is no room.
     """
     if len(photos) > MOST_PHOTOS:
         raise UploadTooLargeError(f"{len(photos)} photos: {MOST_PHOTOS} at once at most")
-    found: list[ReadPhoto] = []
+    found = UploadedPhotos(sum(photo.size or 0 for photo in photos if not _is_too_large(photo)))
     for number, photo in enumerate(photos, 1):
-        content = photo.file.read(MOST_BYTES + 1)
-        problem = _problem(content)
-        found.append(EmbeddedPhoto(f"photo {number}", error=problem) if problem else content)
+        found.append(_checked_photo(number, photo))
     refused = [photo for photo in found if isinstance(photo, EmbeddedPhoto)]
     if refused and len(refused) == len(found):
         raise UploadTooLargeError("; ".join(f"{photo.name}: {photo.error}" for photo in refused))
     return found
 
 
-def _problem(content: bytes) -> str:
-    if len(content) > MOST_BYTES:
-        return f"more than {MOST_BYTES // 2**20} MB"
-    pixels = _pixels(content)
-    if pixels > MOST_PIXELS:
-        return f"{pixels / 1e6:.0f} million pixels, {MOST_PIXELS // 10**6} at most"
-    return ""
+def _is_too_large(photo: UploadFile) -> bool:
+    return (photo.size or 0) > MOST_BYTES
 
 
-def _pixels(content: bytes) -> int:
-    """As the file's head says; 0 for what is no picture, which is found out and said when it is decoded."""
+def _checked_photo(number: int, photo: UploadFile) -> ReadPhoto:
+    name = f"photo {number}"
+    if _is_too_large(photo):
+        return EmbeddedPhoto(name, error=f"more than {MOST_BYTES // 2**20} MB")
+    content = photo.file.read(MOST_BYTES)
     try:
-        with Image.open(io.BytesIO(content)) as image:
-            return image.width * image.height
-    except Image.DecompressionBombError:
-        return 2 * (Image.MAX_IMAGE_PIXELS or MOST_PIXELS)
-    except Exception:  # what a broken file makes the many decoders raise is not documented
-        return 0
+        pictures.check_pixels(content)
+    except pictures.PictureTooLargeError as error:
+        return EmbeddedPhoto(name, error=str(error))
+    return content

@@ -267,7 +267,7 @@ def map_view(current: ModelRevision) -> MapView:
 
 def _pairs(model: PhotoModel, most: int = 50) -> list[PairView]:
     names = model.head.names
-    forth, back = advice.expected_confusions(model)
-    overlap = np.triu(forth + back) / 2
+    shares = advice.expected_confusions(model)
+    overlap = np.triu(shares + shares.T) / 2
     found = [(float(overlap[i, j]), names[i], names[j]) for i, j in zip(*np.nonzero(overlap >= 0.01), strict=True)]
     return [PairView(one=one, other=other, share=share) for share, one, other in sorted(found, reverse=True)[:most]]

@@ -34,7 +34,7 @@ function suggestion(one, photo) {
 
 async function drawNext(place) {
   const known = new Map(asked.photos.filter((photo) => photo.answer && !photo.taught).map((photo) => [photo.answer.key, photo]));
-  const found = known.size ? await post("suggest", { keys: [...known.keys()].slice(0, 5000), count: 8 }) : [];
+  const found = known.size ? await post("suggest", { keys: [...known.keys()].slice(0, 3000), count: 8 }) : [];
   const items = found.filter((one) => known.has(one.key) && one.unsure >= NEWS).map((one) => suggestion(one, known.get(one.key)));
   place.replaceChildren(el("h2", { text: text.next }),
     ...(items.length ? [el("p", { class: "soft", text: text.nextHint }), el("ul", { class: "answers" }, items)]
