@@ -168,11 +168,11 @@ def test_a_hundred_photos_are_asked_corrected_undone_and_redone(browser, copied,
 
 def takes_answers_away(page, paths):
     with page.expect_download() as table:
-        page.get_by_role("button", name="Download as CSV").click()
+        page.get_by_role("button", name="Save as CSV").click()
     rows = list(csv.DictReader(io.StringIO(table.value.path().read_text("utf-8"))))
     assert list(rows[0]) == ["photo", "label", "probability", "nearest", "familiarity", "error"]
     with page.expect_download() as packed:
-        page.get_by_role("button", name="Download sorted (zip)").click()
+        page.get_by_role("button", name="Save sorted (zip)").click()
     with zipfile.ZipFile(packed.value.path()) as content:
         assert content.testzip() is None
         folders = {name.partition("/")[2]: name.partition("/")[0] for name in content.namelist()}
