@@ -44,6 +44,6 @@ def test_seeds_add_up_over_several_sittings(runs, tmp_path):
     added = [line for line in before if line.startswith("good,")]
     assert set(before) < set(after)
     assert len(after) == len(before) + len(added)
-    assert "| good | 4 |" in (target / "README.md").read_text()
+    assert "| good | 6 |" in (target / "README.md").read_text()
     good = next(row for row in json.loads((target / "table.json").read_text()) if row["method"] == "good")
-    assert good["avg"] == pytest.approx(average / 2, abs=0.01)  # of all four
+    assert good["avg"] == pytest.approx(average / 2, abs=0.01)  # of all six
