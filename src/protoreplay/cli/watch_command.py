@@ -63,11 +63,10 @@ def watch_source(
     classifier = open_classifier(path, encoder, cache=False, must_exist=True)
     classifier.configure(unknown)
     shown = cameras.SnapshotCamera(source).shown if is_camera else str(Path(source).absolute())
-    state = state or watching.state_file(path.absolute(), shown, mqtt, topic, program)
-    make_cache_folder(state.parent)
+    make_cache_folder((state := state or watching.state_file(path.absolute(), shown, mqtt, topic, program)).parent)
     with contextlib.ExitStack() as stack:
-        busy = f"another process is watching {shown}"
-        stack.enter_context(held_lock(state.with_name(state.name + ".lock"), print_to_stderr, busy))
+        lock, busy = state.with_name(state.name + ".lock"), f"another process is watching {shown}"
+        stack.enter_context(held_lock(lock, print_to_stderr, busy))
         known = watching.WatchState(state)
         watched: watching.WatchedCamera | watching.WatchedFolder
         if is_camera:
