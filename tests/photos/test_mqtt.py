@@ -21,7 +21,7 @@ mqtt = pytest.importorskip("protoreplay.photos.mqtt")
 PHOTOS = int(os.environ.get("PROTOREPLAY_PHOTOS", "24"))
 
 
-def until(condition, seconds=60.0):
+def until(condition, seconds=240.0):
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, "it did not happen"
