@@ -21,10 +21,7 @@ watch_app = typer.Typer()
 @watch_app.command("watch")
 def watch_source(
     path: ModelFile,
-    source: Annotated[
-        str,
-        typer.Argument(metavar="FOLDER|URL", help="Folder to watch, or address of a camera: http://... or rtsp://..."),
-    ],
+    source: Annotated[str, typer.Argument(metavar="FOLDER|URL", help="Folder, or address of a camera (http or rtsp).")],
     every: Annotated[
         float | None,
         typer.Option(help="Seconds between checks for new photos.", min=0.05, show_default="1; 10 for a camera"),
