@@ -5,7 +5,7 @@ DEMO := vpr,vpr-paper,replay,ewc,sgd,nearest-mean,joint
 INSTALLED := $(VENV)/.installed
 CONSTRAINTS := constraints.txt
 
-.PHONY: demo test suite lint coverage wheel bench docs results results-quick clean
+.PHONY: demo test suite lint coverage wheel bench fuzz docs results results-quick verify audit clean
 
 demo: $(INSTALLED)
 	$(BIN)/protoreplay bench split-digits --methods $(DEMO) --seeds 3 --jobs 2 --out runs/demo
@@ -44,6 +44,9 @@ wheel: $(INSTALLED)
 bench: $(INSTALLED)
 	for script in benchmarks/*.py; do $(BIN)/python $$script || exit 1; done
 
+fuzz: $(INSTALLED)
+	$(BIN)/python -m tests.fuzz 3600
+
 docs: $(INSTALLED)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
 	@echo build/site/index.html
@@ -53,6 +56,12 @@ results: $(INSTALLED)
 
 results-quick: $(INSTALLED)
 	PATH="$(abspath $(BIN)):$$PATH" tools/results.sh quick
+
+verify: $(INSTALLED)
+	$(BIN)/python tools/constraint_hashes.py verify
+
+audit: $(INSTALLED)
+	$(BIN)/python tools/audit.py
 
 $(INSTALLED): pyproject.toml $(CONSTRAINTS)
 	$(PYTHON) -m venv $(VENV)

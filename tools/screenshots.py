@@ -1,125 +1,162 @@
-"""Makes the pictures of docs/serve.md: a server is started, taught and asked in a browser, and each view is taken.
+"""Takes pictures of every view of the served page, in a real browser; the best six are in docs/serve.md.
 
-    python tools/screenshots.py [--photos FOLDER]
+    python tools/screenshots.py                     the six of docs/serve.md
+    python tools/screenshots.py --all FOLDER        all views, empty and full, desk and phone, light and dark
+    python tools/screenshots.py --all FOLDER --model birds.model --ask PHOTOS
 
-FOLDER has a sub-folder of photos per class; without it, pictures of fruit are drawn.
+Without a model, the page's own sample photos are taught and asked about.
 """
 
 import argparse
-import random
+import contextlib
+import json
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
-from PIL import Image, ImageDraw, ImageFilter
-from playwright.sync_api import Page, sync_playwright
+from PIL import Image
+from playwright.sync_api import Browser, Page, sync_playwright
 
 DOCS = Path(__file__).parent.parent / "docs" / "serve"
-SIDE = 320
-Box = tuple[float, float, float, float]
+VIEWS = ("Teach", "Ask", "Live", "Improve", "Model")
+DESK, PHONE = {"width": 1280, "height": 860}, {"width": 390, "height": 800}
+RUN = [sys.executable, "-c", "from protoreplay.cli import main; main()"]
+MOST_BYTES = 200_000
 
 
-def around(x: float, y: float, width: float, height: float) -> Box:
-    return (x - width, y - height, x + width, y + height)
+@contextlib.contextmanager
+def served(model: Path) -> Iterator[str]:
+    """The address of a server."""
+    command = [*RUN, "serve", str(model), "--port", "0", *([] if model.exists() else ["--encoder", "lite0"])]
+    server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    try:
+        assert server.stdout is not None
+        address = re.search(r"http://\S+", server.stdout.readline())
+        assert address
+        yield address[0]
+    finally:
+        server.kill()
+        server.wait()
 
 
-def fruit(kind: str, chance: random.Random) -> Image.Image:
-    """One on a table, never twice the same."""
-    wall, table = chance.randint(170, 235), chance.randint(90, 150)
-    image = Image.new("RGB", (SIDE, SIDE), (wall, wall - 8, wall - 25))
-    draw = ImageDraw.Draw(image)
-    draw.rectangle((0, SIDE * chance.uniform(0.55, 0.7), SIDE, SIDE), fill=(table + 40, table, table - 40))
-    x, y, r = chance.uniform(130, 190), chance.uniform(160, 195), chance.uniform(62, 88)
-    shade = chance.randint(-25, 25)
-    draw.ellipse(around(x + 8, y + r * 0.95, r, r * 0.2), fill=(table - 20, table - 40, table - 60))
-    if kind == "apple":
-        draw.ellipse(around(x, y, r, r * 0.94), fill=(195 + shade, 35, 40))
-        draw.line((x, y - r * 0.8, x + r * 0.15, y - r * 1.25), fill=(80, 50, 20), width=6)
-        draw.ellipse(around(x + r * 0.4, y - r * 1.1, r * 0.28, r * 0.12), fill=(60, 140 + shade, 50))
-    elif kind == "lemon":
-        draw.ellipse(around(x, y, r * 1.15, r * 0.78), fill=(238, 210 + shade // 2, 50))
-        for side in (-1, 1):
-            draw.ellipse(around(x + side * r * 1.12, y, r * 0.18, r * 0.14), fill=(238, 210 + shade // 2, 50))
-    elif kind == "pear":
-        draw.ellipse(around(x, y + r * 0.15, r * 0.85, r * 0.8), fill=(150 + shade, 180, 60))
-        draw.ellipse(around(x, y - r * 0.7, r * 0.45, r * 0.6), fill=(150 + shade, 180, 60))
-        draw.line((x, y - r * 1.2, x + 6, y - r * 1.5), fill=(80, 50, 20), width=6)
-    else:  # a cup, which nobody teaches
-        draw.rectangle(around(x, y, r * 0.8, r * 0.9), fill=(60, 90 + shade, 150))
-        draw.arc(around(x + r * 0.8, y, r * 0.5, r * 0.5), -90, 90, fill=(60, 90 + shade, 150), width=14)
-        draw.ellipse(around(x, y - r * 0.9, r * 0.8, r * 0.2), fill=(50, 30, 20))
-    if kind != "cup":
-        draw.ellipse(around(x - r * 0.35, y - r * 0.35, r * 0.16, r * 0.12), fill=(255, 250, 235))
-    return image.filter(ImageFilter.GaussianBlur(chance.uniform(0.8, 2.0)))
+def opened(browser: Browser, address: str, phone: bool = False, dark: bool = False) -> Page:
+    page = browser.new_context(
+        viewport=PHONE if phone else DESK,  # type: ignore[arg-type]
+        has_touch=phone,
+        is_mobile=phone,
+        color_scheme="dark" if dark else "light",
+        locale="en-GB",
+        permissions=["camera"],
+    ).new_page()
+    page.set_default_timeout(60_000)
+    page.goto(address)
+    page.locator("#model-name", has_text=re.compile(".")).wait_for()
+    return page
 
 
-def drawn(folder: Path) -> Path:
-    chance = random.Random(0)
-    for kind, count in (("apple", 9), ("lemon", 9), ("pear", 9), ("cup", 1)):
-        (folder / kind).mkdir(parents=True)
-        for number in range(count):
-            fruit(kind, chance).save(folder / kind / f"{number}.jpg", quality=92)
-    return folder
-
-
-def story(page: Page, folder: Path) -> None:
-    """Teach all photos of a class but one, ask about that one; a class of one photo is not taught."""
-    classes = {place.name: sorted(map(str, place.iterdir())) for place in sorted(folder.iterdir()) if place.is_dir()}
-    taught = {name: photos for name, photos in classes.items() if len(photos) > 1}
-    form = page.locator("#new-class")
-    for name, photos in taught.items():
-        form.get_by_label("Name").fill(name)
-        form.locator("input[type=file]").set_input_files(photos[1:])
-        form.get_by_role("button", name="Learn").click()
-        # It asks first where classes are alike.
-        page.locator(f"article[aria-label='{name}'], #lesson button.strong").first.wait_for()
-        if page.locator("#lesson button.strong").is_visible():
-            page.click("#lesson button.strong")
-        page.locator(f"article[aria-label='{name}']").wait_for()
-    form.get_by_label("Name").fill("plum")
-    page.evaluate("document.getElementById('toast').replaceChildren()")
-    take(page, "teach")
-    page.click("nav >> text=Ask")
-    asked = [photos[0] for photos in (*list(taught.values())[:1], *(p for p in classes.values() if len(p) == 1))]
-    page.locator("#ask-drop input").set_input_files(asked)
-    page.locator(f"#answers article:nth-child({len(asked)}) h2").wait_for()
-    take(page, "ask")
-    page.click("nav >> text=Look")
-    page.locator("#map svg").wait_for()
-    take(page, "look")
-
-
-def take(page: Page, name: str) -> None:
+def view(page: Page, name: str) -> None:
+    page.locator("nav a", has_text=name).click()
     page.wait_for_load_state("networkidle")
-    page.screenshot(path=DOCS / f"{name}.png", full_page=True)
-    print(DOCS / f"{name}.png")
+    page.evaluate("document.getElementById('toast').replaceChildren(); document.activeElement.blur()")
+
+
+def take(page: Page, path: Path, whole: bool = False) -> None:
+    page.wait_for_load_state("networkidle")
+    page.evaluate("Promise.all([...document.images].filter(one => one.src).map(one => one.decode().catch(() => {})))")
+    page.screenshot(path=path, full_page=whole)
+    with Image.open(path) as image:
+        small = image.convert("RGB").quantize(256, dither=Image.Dither.NONE)
+    if path.stat().st_size > MOST_BYTES:
+        small.save(path, optimize=True)
+    print(path, path.stat().st_size)
+
+
+def teach_samples(page: Page) -> None:
+    page.get_by_role("button", name="Try it with sample photos").click()
+    page.locator(".staging .bar button.strong").wait_for()
+
+
+def ask(page: Page, photos: list[Path]) -> None:
+    view(page, "Ask")
+    if photos:
+        page.locator("#ask .drop-zone input").first.set_input_files(photos)
+    else:
+        page.get_by_role("button", name="Ask about sample photos").click()
+    page.locator("#ask .tile").first.wait_for()
+    page.locator("#ask .progress").wait_for(state="hidden", timeout=600_000)
+
+
+def six(browser: Browser, model: Path) -> None:
+    """The pictures of the documentation."""
+    with served(model) as address:
+        page = opened(browser, address)
+        take(page, DOCS / "first.png")
+        teach_samples(page)
+        page.locator(".staging .bar button.strong").click()
+        page.locator("article.class").nth(2).wait_for()
+        view(page, "Teach")
+        page.locator("article.class .status.good, article.class .status.poor").nth(2).wait_for()
+        take(page, DOCS / "teach.png")
+        ask(page, [])
+        view(page, "Ask")
+        take(page, DOCS / "ask.png")
+        page.locator(".tile .open").first.click()
+        page.locator("dialog canvas.overlay").wait_for()
+        take(page, DOCS / "details.png")
+        page.keyboard.press("Escape")
+        view(page, "Improve")
+        page.locator(".curve svg").wait_for()
+        take(page, DOCS / "improve.png")
+        view(page, "Model")
+        page.locator(".marker").nth(2).wait_for()
+        take(page, DOCS / "model.png")
+
+
+def everything(browser: Browser, folder: Path, model: Path, photos: list[Path], whole: bool) -> None:
+    """Each view of one model, on the desk and on a phone, light and dark."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with served(model) as address:
+        for phone in (False, True):
+            for dark in (False, True):
+                page = opened(browser, address, phone, dark)
+                name = f"{model.stem}-{'phone' if phone else 'desk'}-{'dark' if dark else 'light'}"
+                count = len(json.loads(page.evaluate("fetch('/api/classes').then(one => one.text())"))["classes"])
+                if count:
+                    ask(page, photos)
+                for one in VIEWS:
+                    view(page, one)
+                    if one == "Improve" and count > 1:
+                        page.locator(".curve svg").wait_for()
+                    take(page, folder / f"{name}-{one.lower()}.png", whole)
+                page.context.close()
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--photos", type=Path)
+    parser.add_argument("--all", type=Path, metavar="FOLDER", help="where all pictures go")
+    parser.add_argument("--model", type=Path, help="a copy of it is served")
+    parser.add_argument("--ask", type=Path, nargs="*", default=[], help="photos to ask about")
+    parser.add_argument("--whole", action="store_true", help="the whole length of each view")
     parser.add_argument("--browser", default="/usr/bin/chromium", help="a Chromium")
     given = parser.parse_args()
     DOCS.mkdir(exist_ok=True)
+    camera = ["--use-fake-device-for-media-stream", "--use-fake-ui-for-media-stream"]
     with tempfile.TemporaryDirectory() as place, sync_playwright() as playwright:
-        folder = given.photos or drawn(Path(place) / "photos")
-        run = [sys.executable, "-c", "from protoreplay.cli import main; main()"]
-        command = [*run, "serve", f"{place}/fruit.model", "--port", "0", "--encoder", "lite0"]
-        server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-        try:
-            assert server.stdout is not None
-            address = re.search(r"http://\S+", server.stdout.readline())
-            assert address
-            browser = playwright.chromium.launch(executable_path=given.browser, args=["--no-sandbox", "--disable-gpu"])
-            page = browser.new_page(viewport={"width": 900, "height": 600}, locale="en-GB")
-            page.goto(address[0])
-            story(page, folder)
-            browser.close()
-        finally:
-            server.kill()
-            server.wait()
+        browser = playwright.chromium.launch(
+            executable_path=given.browser, args=["--no-sandbox", "--disable-gpu", *camera]
+        )
+        model = Path(place) / "fruit.model"
+        if given.all is None:
+            six(browser, model)
+        elif given.model is None:
+            everything(browser, given.all, Path(place) / "empty.model", [], given.whole)
+        else:
+            everything(browser, given.all, Path(shutil.copy(given.model, place)), given.ask, given.whole)
+        browser.close()
 
 
 if __name__ == "__main__":

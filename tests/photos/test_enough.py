@@ -2,7 +2,14 @@ import numpy as np
 import pytest
 
 from protoreplay.photos.class_summary import summary_lines
-from protoreplay.photos.enough import TaughtEnough, advice_lines, judge_teaching, left_out_answers
+from protoreplay.photos.enough import (
+    TaughtEnough,
+    advice_lines,
+    judge_teaching,
+    judged_photos,
+    left_out_answers,
+    teaching_curve,
+)
 from protoreplay.photos.photo_class import PhotoClass
 from protoreplay.photos.photo_model import PhotoModel
 
@@ -63,3 +70,23 @@ def test_what_is_said_of_each_class(model):
 def test_one_line_of_advice(judged, advice):
     assert judged.advice().startswith(advice)
     assert advice_lines([judged])[0].startswith("all classes" if advice == "lion: enough" else advice)
+
+
+def test_the_curve_goes_from_few_photos_to_all(model):
+    points = teaching_curve(model)
+    assert [point.photos for point in points] == [2.0, 3.0, 6.0, 12.0]
+    whole = {one.name: (one.asked, one.right) for one in judge_teaching(model)}
+    assert points[-1].classes == whole
+    assert teaching_curve(PhotoModel("e", "f", 20, classes={"cat": model.classes["cat"]})) == []
+
+
+def test_photos_are_refused_in_the_order_of_how_strange_they_are(model):
+    judged = judged_photos(model)
+    shares = [one.refused_from for one in judged]
+    assert len(judged) == 36
+    assert shares == sorted(shares)
+    # About as many as are asked for.
+    assert 0.02 <= np.mean(np.array(shares) < 0.1) <= 0.25
+    assert {one.taken_for for one in judged if one.name == "cat"} == {"cat"}
+    few = {name: PhotoClass.of(np.eye(20)[:1] * i, [i]) for i, name in enumerate(("a", "b"), 1)}
+    assert judged_photos(PhotoModel("e", "f", 20, classes=few)) == []

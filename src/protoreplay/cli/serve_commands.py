@@ -35,7 +35,7 @@ def serve_model(
     ] = False,
     browser: Annotated[
         bool | None,
-        typer.Option("--browser/--no-browser", help="Open the page.", show_default="in a terminal it is opened"),
+        typer.Option("--open/--no-open", help="Open the page in a browser.", show_default="in a terminal it is opened"),
     ] = None,
     encoder: EncoderName = None,
     unknown: Unknown = None,
@@ -51,7 +51,7 @@ def serve_model(
 ) -> None:
     """Open a page in which the model is taught and asked. MODEL is made if it is not there."""
     try:
-        from protoreplay.photos.serve import app, http_server, listening
+        from protoreplay.photos.serve import addresses, app, guard, http_server, listening
     except ModuleNotFoundError as error:
         raise UserError(f"`serve` needs {error.name}: pip install 'protoreplay[serve]'") from None
     from protoreplay.photos import model_file
@@ -66,10 +66,12 @@ def serve_model(
         if is_new:
             with model_file.model_lock(path, print):
                 classifier.save(path)
-        address = listening.page_address(host, socket, token)
+        address = listening.page_address(addresses.own_host(host), socket, token)
         print(f"{path}: {address}  (Ctrl-C stops)", flush=True)
         if token is None:
             print("no token: every user and every program of this machine can read and change the model", flush=True)
+        if not guard.is_loopback(host):
+            print("\n".join(addresses.for_others(host, socket, token)), flush=True)
         application = app.create_app(ServedModel(path, classifier.encoder, classifier.state), host, token)
         with listening.opened_in_browser(address, sys.stdout.isatty() if browser is None else browser):
             http_server.run_server(application, socket)

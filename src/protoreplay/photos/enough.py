@@ -7,6 +7,8 @@ the photos has brought says what more of them may bring.
 
 from collections import Counter
 from dataclasses import dataclass, replace
+from statistics import NormalDist
+from typing import Literal
 
 import numpy as np
 
@@ -21,6 +23,10 @@ WORTH = 0.05
 """What the second half of the photos must have brought, so that more are expected to bring something."""
 OFTEN = 0.25
 """Share of a class's photos taken for one other class from which that class is named."""
+
+TeachingVerdict = Literal["alone", "few", "enough", "mixed", "more"]
+"""Nothing could be left out; right so far, but of too few; well taught; taken for one other class, which more photos do
+not help; or more photos are needed."""
 
 
 @dataclass(frozen=True)
@@ -51,21 +57,61 @@ class TaughtEnough:
             f" (half: {self.half_right / self.half_asked:.0%})" if self.half_asked else ""
         )
 
+    def verdict(self) -> TeachingVerdict:
+        """How it stands with the class."""
+        if not self.asked:
+            return "alone"
+        share = self.right / self.asked
+        if share >= GOOD:
+            return "few" if self.asked < FEW else "enough"
+        gain = share - self.half_right / self.half_asked if self.half_asked else 1.0
+        often = self.asked >= 2 * FEW and self.taken_for[0][1] >= OFTEN * self.asked
+        return "mixed" if gain < WORTH and often else "more"
+
     def advice(self) -> str:
         """One line of what to do, or that nothing needs to be done."""
-        if not self.asked:
-            return f"{self.name}: add photos that differ, one alone cannot be judged"
-        share, wrong = self.right / self.asked, ""
+        wrong = ""
         if self.taken_for:
             other, times = self.taken_for[0]
             wrong = f"{times} of {self.asked} taken for {other}"
-        if share >= GOOD:
-            few = f"only {self.asked} photos could be asked about: add some"
-            return f"{self.name}: {few if self.asked < FEW else 'enough'}"
-        gain = share - self.half_right / self.half_asked if self.half_asked else 1.0
-        if gain < WORTH and self.asked >= 2 * FEW and self.taken_for[0][1] >= OFTEN * self.asked:
-            return f"{self.name}: more photos have not helped, {wrong}: look for misplaced ones, or unite the two"
-        return f"{self.name}: add photos, {wrong}"
+        told = {
+            "alone": "add photos that differ, one alone cannot be judged",
+            "few": f"only {self.asked} photos could be asked about: add some",
+            "enough": "enough",
+            "mixed": f"more photos have not helped, {wrong}: look for misplaced ones, or unite the two",
+            "more": f"add photos, {wrong}",
+        }
+        return f"{self.name}: {told[self.verdict()]}"
+
+
+@dataclass(frozen=True)
+class CurvePoint:
+    """How right the classes are when each is taught some of its photos.
+
+    Attributes:
+        photos: of a class, on average.
+        classes: of each class photos that were left out and asked about, and of them those answered with it.
+    """
+
+    photos: float
+    classes: dict[str, tuple[int, int]]
+
+
+@dataclass(frozen=True)
+class JudgedPhoto:
+    """A taught photo that was left out and asked about.
+
+    Attributes:
+        name: of its class.
+        key: by which the model knows it.
+        taken_for: the likeliest class.
+        refused_from: the share of known photos that may be refused from which on this one is.
+    """
+
+    name: str
+    key: int
+    taken_for: str
+    refused_from: float
 
 
 def judge_teaching(model: PhotoModel) -> list[TaughtEnough]:
@@ -101,6 +147,43 @@ def left_out_answers(model: PhotoModel) -> dict[str, Counter[str]]:
         for owner, answer in zip(left_out.owners.tolist(), best.tolist(), strict=True):
             found.setdefault(names[owner], Counter())[names[answer]] += 1
     return found
+
+
+def teaching_curve(model: PhotoModel) -> list[CurvePoint]:
+    """With all photos that are kept singly, every second, every fourth and so on; the fewest first."""
+    points: list[CurvePoint] = []
+    while len(model.classes) > 1:
+        said = left_out_answers(model)
+        if not said:
+            break
+        counts = [len(own.sums.keys) for own in model.classes.values()]
+        shares = {name: (answers.total(), answers[name]) for name, answers in said.items()}
+        points.insert(0, CurvePoint(sum(counts) / len(counts), shares))
+        if max(counts) < 3:
+            break
+        model = half_model(model)
+    return points
+
+
+def judged_photos(model: PhotoModel) -> list[JudgedPhoto]:
+    """The taught photos that can be left out, and what would become of each; those that are refused first at the start.
+
+    Empty where the model cannot say "I don't know" yet.
+    """
+    if not model.classes or not model.head.calibration.can_refuse:
+        return []
+    left_out, head = model.left_out, model.head
+    if left_out is None:
+        return []
+    best = left_out.scores(head.calibration.shrink).argmax(1)
+    usual = NormalDist(head.calibration.familiar_mean, max(head.calibration.familiar_std, 1e-12))
+    found = [
+        JudgedPhoto(head.names[owner], int(key), head.names[answer], usual.cdf(float(familiar)))
+        for owner, key, answer, familiar in zip(
+            left_out.owners, left_out.keys, best, left_out.familiarity(), strict=True
+        )
+    ]
+    return sorted(found, key=lambda one: (one.refused_from, one.name, one.key))
 
 
 def advice_lines(judged: list[TaughtEnough]) -> list[str]:

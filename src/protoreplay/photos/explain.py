@@ -6,6 +6,7 @@ out of the average in turn, everything behind the average is computed again, and
 loses. Nothing is made linear and no gradient is needed. What is shown is the lead of the answer over the next class.
 """
 
+import functools
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -70,7 +71,7 @@ def explain_photo(
     model: PhotoModel, encoder: FrozenEncoder, pixels: npt.NDArray[np.uint8], name: str, nearest: int = 5
 ) -> Explanation:
     """Why `pixels`, uint8, 3 x size x size, are answered as they are; `name` is what the photo is called."""
-    cut = CutEncoder(encoder)
+    cut = _cut_encoder(encoder)
     maps, average = cut.maps(pixels)
     photo = EmbeddedPhoto(name, features=cut.features(average[None])[0])
     (answer,) = answer_batch([photo], model, top=2)
@@ -83,6 +84,12 @@ def explain_photo(
     best, *others = (model.head.names.index(choice.label) for choice in answer.choices)
     lead = change[:, best] - (change[:, others[0]] if others else 0.0)
     return Explanation(answer, pixels, lead.reshape(maps.shape[1:]), nearest_photos(photo, model, nearest))
+
+
+@functools.lru_cache(maxsize=1)
+def _cut_encoder(encoder: FrozenEncoder) -> CutEncoder:
+    """Kept, because cutting takes longer than explaining."""
+    return CutEncoder(encoder)
 
 
 def nearest_photos(photo: EmbeddedPhoto, model: PhotoModel, count: int) -> tuple[KeptPhoto, ...]:

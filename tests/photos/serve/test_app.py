@@ -165,14 +165,14 @@ def test_caps(taught, monkeypatch):
 
 def test_too_many_lessons_at_once(taught, monkeypatch):
     looking, go = threading.Event(), threading.Event()
-    prepare = lessons.prepare_photos
+    embed = lessons.embed_photos
 
-    def held(*given):
+    def held(*given, **more):
         looking.set()
         go.wait(60)
-        return prepare(*given)
+        return embed(*given, **more)
 
-    monkeypatch.setattr(lessons, "prepare_photos", held)
+    monkeypatch.setattr(lessons, "embed_photos", held)
     for _ in range(lessons.MOST_WAITING):
         begun = taught.post("/api/lessons", data={"label": "blue"}, files=files("blue", 1))
         # One that is dropped before it is looked at ends at once; those behind the first wait for it.
@@ -188,7 +188,7 @@ def test_too_many_lessons_at_once(taught, monkeypatch):
 
 
 def test_a_fault_of_ours_is_said_and_logged(served, monkeypatch, caplog):
-    monkeypatch.setattr(lessons, "prepare_photos", lambda *_: 1 / 0)
+    monkeypatch.setattr(lessons, "embed_photos", lambda *_, **__: 1 / 0)
     with TestClient(app.create_app(served), "http://127.0.0.1:8000", raise_server_exceptions=False) as client:
         assert client.post("/api/learn", data={"label": "blue"}, files=files("blue", 1)).status_code == 500
         begun = client.post("/api/lessons", data={"label": "blue"}, files=files("blue", 1)).json()
@@ -227,14 +227,14 @@ def test_uploads_share_the_memory(taught, monkeypatch):
     monkeypatch.setattr(pictures, "CONTENTS", SharedBudget(2 * len(content)))
     monkeypatch.setattr(uploads, "WAIT_SECONDS", 0.05)
     looking, go = threading.Event(), threading.Event()
-    prepare = lessons.prepare_photos
+    embed = lessons.embed_photos
 
-    def held(*given):
+    def held(*given, **more):
         looking.set()
         go.wait(60)
-        return prepare(*given)
+        return embed(*given, **more)
 
-    monkeypatch.setattr(lessons, "prepare_photos", held)
+    monkeypatch.setattr(lessons, "embed_photos", held)
     begun = taught.post("/api/lessons", data={"label": "blue"}, files=files("blue", 2))
     assert looking.wait(60)
     refused = taught.post("/api/predict", files=files("red", 1))

@@ -131,7 +131,7 @@ def test_the_browser_is_given_a_file_that_only_the_user_can_read(tiny, tmp_path)
     )
     script.chmod(0o755)
     with running(
-        tmp_path / "m", "--encoder", tiny, "--browser", setup=f"import os; os.environ['BROWSER'] = '{script}'"
+        tmp_path / "m", "--encoder", tiny, "--open", setup=f"import os; os.environ['BROWSER'] = '{script}'"
     ) as (_, address):
         assert patiently_get(address).status_code == 200
         until = time.monotonic() + 60

@@ -2,13 +2,13 @@
 
 import contextlib
 import errno
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Annotated
 from urllib.parse import quote
 
 import jinja2
-from fastapi import APIRouter, FastAPI, File, Form, Query, Request, UploadFile
+from fastapi import APIRouter, FastAPI, File, Form, Request, UploadFile
 from fastapi import Path as PathPart
 from fastapi.exception_handlers import http_exception_handler
 from fastapi.exceptions import RequestValidationError
@@ -20,24 +20,21 @@ from starlette.exceptions import HTTPException
 from protoreplay._version import __version__
 from protoreplay.core.errors import BusyError, UserError, disk_is_full
 from protoreplay.photos import model_file
-from protoreplay.photos.answers import stream_answers
-from protoreplay.photos.embedding import EmbeddedPhoto, available_cores, embed_photos
 from protoreplay.photos.serve import uploads, views
+from protoreplay.photos.serve.asked import AskedPhotos
 from protoreplay.photos.serve.guard import RequestGuard
-from protoreplay.photos.serve.lessons import Lesson, Lessons, TooManyLessonsError
+from protoreplay.photos.serve.lessons import Lessons, TooManyLessonsError
+from protoreplay.photos.serve.routes_ask import ask_routes
+from protoreplay.photos.serve.routes_model import model_routes
+from protoreplay.photos.serve.routes_samples import sample_routes
+from protoreplay.photos.serve.routes_teach import correction_routes, lesson_routes
 from protoreplay.photos.serve.served_model import ServedModel
-from protoreplay.photos.serve.turns import TurnQueue
 from protoreplay.photos.undo import UndoableModel
 
 PAGE = Path(__file__).parent / "page"
 Photos = Annotated[list[UploadFile], File(description="files of photos")]
-LessonId = Annotated[str, PathPart(max_length=64)]
 MOST_CHARACTERS = 1000
 """Of a class name that comes in; what a model takes is far shorter."""
-MOST_QUESTIONS = 16
-"""Requests that are answered at a time, or wait for a core."""
-WAIT_SECONDS = 60.0
-"""For a core."""
 
 
 ClassName = Annotated[str, Field(max_length=MOST_CHARACTERS)]
@@ -98,9 +95,11 @@ def create_app(served: ServedModel, host: str = "127.0.0.1", token: str | None =
     app.add_exception_handler(OSError, _disk_error)
     app.add_exception_handler(HTTPException, _http_error)
     app.add_exception_handler(RequestValidationError, _invalid)
-    app.include_router(_reading_routes(served))
-    app.include_router(_teaching_routes(lessons))
-    app.include_router(_changing_routes(served))
+    asked = AskedPhotos(served)
+    own = (_reading_routes(served), _teaching_routes(lessons), _changing_routes(served, asked))
+    other = (lesson_routes(lessons), correction_routes(served, asked), model_routes(served), sample_routes())
+    for routes in (ask_routes(served, asked), *own, *other):
+        app.include_router(routes, responses=ERRORS)  # type: ignore[arg-type]
 
     @app.get("/docs", include_in_schema=False, response_class=HTMLResponse)
     def docs() -> str:
@@ -112,42 +111,22 @@ def create_app(served: ServedModel, host: str = "127.0.0.1", token: str | None =
 
 
 def _reading_routes(served: ServedModel) -> APIRouter:
-    api = APIRouter(prefix="/api", tags=["ask and look"], responses=ERRORS)  # type: ignore[arg-type]
-    # More at once would only make each other slower.
-    cores = available_cores()
-    questions = TurnQueue(cores, MOST_QUESTIONS, "requests")
-
-    def look(photos: Sequence[bytes]) -> list[EmbeddedPhoto]:
-        with questions.turn(WAIT_SECONDS):
-            return list(embed_photos(served.encoder, photos, threads=min(cores, max(1, len(photos)))))
-
-    @api.post("/predict")
-    def predict(photos: Photos, top: Annotated[int, Query(ge=1, le=100)] = 3) -> views.PredictView:
-        """What each photo shows, and why. If none can be read, the answer is 422."""
-        current = served.current
-        if not current.model.classes:
-            raise UserError("nothing is learned yet: teach photos of a class first")
-        seen = look(uploads.read_uploads(photos))
-        if all(photo.error for photo in seen):
-            raise UserError("; ".join(f"{photo.name}: {photo.error}" for photo in seen))
-        given = stream_answers(seen, current.model, top)
-        answers = [views.answer_view(one, photo, current.model) for one, photo in zip(given, seen, strict=True)]
-        return views.PredictView(revision=current.number, answers=answers)
+    api = APIRouter(prefix="/api", tags=["ask and look"])
 
     @api.get("/classes")
     def classes() -> views.StateView:
         """The classes, what is kept of each, and what they are confused with."""
-        return views.state_view(served.current)
+        return views.state_view(served, served.refreshed())
 
     @api.get("/history")
     def history() -> list[views.EventView]:
         """What was done, oldest first."""
-        return [views.EventView(**event) for event in served.current.model.history]
+        return [views.EventView(**event) for event in served.refreshed().model.history]
 
     @api.get("/map")
     def class_map() -> views.MapView:
         """The prototypes in two dimensions with their spread, and the confusion expected between them."""
-        return views.map_view(served.current)
+        return views.map_view(served.refreshed())
 
     @api.get("/thumbnails/{key}", response_class=Response, responses={200: {"content": {"image/jpeg": {}}}})
     def thumbnail(key: Annotated[str, PathPart(pattern="^[0-9a-f]{16}$")]) -> Response:
@@ -173,14 +152,8 @@ def _reading_routes(served: ServedModel) -> APIRouter:
 
 
 def _teaching_routes(lessons: Lessons) -> APIRouter:
-    api = APIRouter(prefix="/api", tags=["teach"], responses=ERRORS)  # type: ignore[arg-type]
+    api = APIRouter(prefix="/api", tags=["teach"])
     Label = Annotated[str, Form(description="the class that the photos show", max_length=MOST_CHARACTERS)]  # noqa: N806
-
-    def found(id: str) -> Lesson:
-        lesson = lessons.get(id)
-        if lesson is None:
-            raise HTTPException(404, "there is no such lesson (any more)")
-        return lesson
 
     @api.post("/learn")
     def learn(label: Label, photos: Photos) -> views.LessonView:
@@ -190,41 +163,20 @@ def _teaching_routes(lessons: Lessons) -> APIRouter:
         lessons.keep(lesson)
         return views.lesson_view(lesson)
 
-    @api.post("/lessons", status_code=202)
-    def begin(label: Label, photos: Photos) -> views.LessonView:
-        """Look at photos of a class, without learning them yet."""
-        return views.lesson_view(lessons.begin(label, uploads.read_uploads(photos))[0])
-
-    @api.get("/lessons/{id}")
-    def progress(id: LessonId) -> views.LessonView:
-        """How far a lesson is; once it is ready, what it would do to the other classes."""
-        return views.lesson_view(found(id))
-
-    @api.post("/lessons/{id}/keep")
-    def keep(id: LessonId) -> views.LessonView:
-        """Learn a lesson that is ready."""
-        lesson = found(id)
-        lessons.keep(lesson)
-        return views.lesson_view(lesson)
-
-    @api.delete("/lessons/{id}", status_code=204)
-    def drop(id: LessonId) -> None:
-        """Drop a lesson without learning it."""
-        lessons.drop(found(id))
-
     return api
 
 
-def _changing_routes(served: ServedModel) -> APIRouter:
-    api = APIRouter(prefix="/api", tags=["change"], responses=ERRORS)  # type: ignore[arg-type]
+def _changing_routes(served: ServedModel, asked: AskedPhotos) -> APIRouter:
+    api = APIRouter(prefix="/api", tags=["change"])
 
     def change(step: Callable[[UndoableModel], UndoableModel]) -> views.StateView:
-        return views.state_view(served.change(step))
+        return views.state_view(served, served.change(step))
 
     @api.post("/forget")
     def forget(body: ClassBody) -> views.StateView:
         """Remove a class. Until the server stops it is in its memory, so that this can be undone."""
-        return views.state_view(served.forget(body.label))
+        asked.drop(served.current.model.find_class(body.label).seen.tolist())
+        return views.state_view(served, served.forget(body.label))
 
     @api.post("/rename")
     def rename(body: RenameBody) -> views.StateView:
@@ -235,11 +187,6 @@ def _changing_routes(served: ServedModel) -> APIRouter:
     def unite(body: UniteBody) -> views.StateView:
         """Make two classes one, of the second's name."""
         return change(lambda state: state.changed_to(state.model.unite(body.label, body.into)))
-
-    @api.post("/undo")
-    def undo() -> views.StateView:
-        """Go back to the state before the last change since the server started."""
-        return change(UndoableModel.undone)
 
     return api
 

@@ -1,10 +1,15 @@
 """The one owner of a model that is served: readers take a revision, changes come one after the other."""
 
+import logging
+import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
+import numpy as np
+
+from protoreplay.core.errors import BusyError, UserError
 from protoreplay.encoders.pretrained import FrozenEncoder
 from protoreplay.photos import model_file
 from protoreplay.photos.feature_cache import discard_features
@@ -45,6 +50,9 @@ class ServedModel:
     The model that a change makes is saved, and only then becomes `current`: a reader sees the old one or the new one,
     and what it sees is on disk.
 
+    Attributes:
+        id: differs from that of the server before a restart.
+
     Args:
         path: the model's file; it is written at the first change.
         encoder: of the model.
@@ -55,11 +63,28 @@ class ServedModel:
     def __init__(
         self, path: Path, encoder: FrozenEncoder, model: PhotoModel | UndoableModel, say: Callable[[str], None] = print
     ) -> None:
-        self.path, self.encoder = path, encoder
+        self.path, self.encoder, self.id = path, encoder, secrets.token_hex(4)
         self.current = ModelRevision(0, model if isinstance(model, UndoableModel) else UndoableModel(model))
         self._say = say
         self._changes = TurnQueue(1, MOST_CHANGES, "changes")
-        self._written = _stamp(path)
+        self._written = self._unusable = _stamp(path)
+
+    def refreshed(self) -> ModelRevision:
+        """The current revision, after what the command line has made of the file, unless a change is made right now."""
+        found = _stamp(self.path)
+        if found in (None, self._written, self._unusable):
+            return self.current
+        try:
+            with self._changes.turn(0):
+                state = self._on_disk()
+                if state.model is not self.current.model:
+                    self._written, self.current = found, ModelRevision(self.current.number + 1, state)
+        except BusyError:
+            pass
+        except (UserError, OSError) as error:
+            self._unusable = found
+            logging.getLogger(__name__).warning("the file was changed, and cannot be used: %s", error)
+        return self.current
 
     def change(self, step: Callable[[UndoableModel], UndoableModel]) -> ModelRevision:
         """Go on to what `step` makes of the current state; if it raises, nothing has changed."""
@@ -83,6 +108,16 @@ class ServedModel:
             return state.changed_to(state.model.forget(name)).kept_private(), None
 
         return self._advance(step)[0]
+
+    def forget_photo(self, name: str, key: int) -> ModelRevision:
+        """Remove one photo that is kept singly, also from the cache of features; it can be undone like a class."""
+
+        def step(state: UndoableModel) -> UndoableModel:
+            model = state.model.without_photo(name, key)
+            discard_features(np.array([key], np.uint64))
+            return state.changed_to(model).kept_private()
+
+        return self.change(step)
 
     def _advance(self, step: Callable[[UndoableModel], tuple[UndoableModel, T]]) -> tuple[ModelRevision, T]:
         with self._changes.turn(WAIT_SECONDS), model_file.model_lock(self.path, self._say, WAIT_SECONDS):

@@ -10,9 +10,11 @@ from pydantic import BaseModel, Field
 from protoreplay.photos import advice, class_summary
 from protoreplay.photos.answers import Answer, nearest_thumbnail
 from protoreplay.photos.embedding import EmbeddedPhoto
+from protoreplay.photos.photo_class import PhotoClass
 from protoreplay.photos.photo_model import PhotoModel
 from protoreplay.photos.serve.lessons import Lesson
-from protoreplay.photos.serve.served_model import ModelRevision
+from protoreplay.photos.serve.served_model import ModelRevision, ServedModel
+from protoreplay.photos.sorting import LEAST_SURE, class_folders
 from protoreplay.photos.teaching import TeachingReport
 
 
@@ -30,6 +32,9 @@ class ClassView(BaseModel):
     photos: int = Field(description="seen")
     kept: dict[str, int] = Field(description="bytes, item by item")
     thumbnails: list[str] = Field(description="keys for /api/thumbnails/{key}")
+    fixed: list[str] = Field(description="of these, those of photos that cannot be removed singly")
+    exact: bool = Field(description="whether removing a photo leaves the model as if it had never been taught")
+    folder: str = Field(description="the name of its folder where photos are sorted by their answers")
     spread: float = Field(description="distance of its photos from their mean; 1 is the mean of all classes")
     first: float = Field(description="learned first, in seconds since 1970; 0 if that is not known")
     last: float
@@ -39,11 +44,15 @@ class ClassView(BaseModel):
 class StateView(BaseModel):
     """The whole model, without its numbers."""
 
+    server: str = Field(description="changes when the server is started again")
     revision: int = Field(description="changes since the server started")
+    name: str = Field(description="of the model's file")
     encoder: str
     unknown: float = Field(description="share of photos of the classes that may be answered 'I don't know'")
     keep: int = Field(description="thumbnails kept of a class, at most")
     undoable: int = Field(description="changes that can be undone")
+    redoable: int = Field(description="undone changes that can be done again")
+    unsure: float = Field(description="probability below which an answer is called unsure")
     classes: list[ClassView]
 
 
@@ -73,9 +82,11 @@ class NearestView(BaseModel):
 class AnswerView(BaseModel):
     """What one photo shows."""
 
+    key: str = Field(description="of the photo's content; empty where it could not be read")
     label: str | None = Field(description="null for 'I don't know', and where it could not be read")
     choices: list[ChoiceView]
     familiarity: float = Field(description="below 0 is 'I don't know'")
+    off: float = Field(description="how far off what is taught: above 1 is 'I don't know', 0 is as usual")
     nearest: NearestView | None
     error: str = Field(description="why it could not be read")
 
@@ -85,6 +96,13 @@ class PredictView(BaseModel):
 
     revision: int
     answers: list[AnswerView]
+
+
+class UnreadView(BaseModel):
+    """A photo of a lesson that could not be read."""
+
+    photo: int = Field(description="its number in the lesson, from 1")
+    error: str
 
 
 class LessonView(BaseModel):
@@ -98,7 +116,9 @@ class LessonView(BaseModel):
     learned: int = Field(description="new photos")
     known: int = Field(description="photos that had been learned before")
     warnings: list[str] = Field(description="classes that will be confused, photos that look misplaced")
+    hints: list[str] = Field(description="of the warnings, those of photos that are almost the same")
     errors: list[str] = Field(description="photos that could not be read")
+    unread: list[UnreadView] = Field(description="the same, photo by photo")
     error: str = Field(description="why it failed")
 
 
@@ -130,15 +150,19 @@ class MapView(BaseModel):
     confusions: list[PairView]
 
 
-def state_view(current: ModelRevision) -> StateView:
+def state_view(served: ServedModel, current: ModelRevision) -> StateView:
     """The classes of a revision."""
     model = current.model
+    folders = class_folders(model.classes)
     classes = [
         ClassView(
             label=summary.name,
             photos=summary.photos,
             kept=summary.kept,
             thumbnails=[f"{key:016x}" for key in sorted(model.classes[summary.name].thumbnails)],
+            fixed=_fixed(model.classes[summary.name]),
+            exact=not model.classes[summary.name].sums.others.weight,
+            folder=folders[summary.name],
             spread=summary.spread,
             first=summary.first,
             last=summary.last,
@@ -147,25 +171,42 @@ def state_view(current: ModelRevision) -> StateView:
         for summary in class_summary.summarise_classes(model)
     ]
     return StateView(
+        server=served.id,
         revision=current.number,
+        name=served.path.name.encode("utf-8", "replace").decode(),
         encoder=model.encoder,
         unknown=model.unknown,
         keep=model.keep,
         undoable=len(current.state.past),
+        redoable=len(current.state.future),
+        unsure=LEAST_SURE,
         classes=classes,
     )
 
 
-def answer_view(given: Answer, photo: EmbeddedPhoto, model: PhotoModel) -> AnswerView:
-    """An answer with its reasons."""
-    kept = None if given.error else nearest_thumbnail(photo, model)
-    nearest = kept and NearestView(
-        label=kept[0], image="data:image/jpeg;base64," + base64.b64encode(kept[1]).decode("ascii")
-    )
-    choices = [ChoiceView(label=c.label, probability=c.probability, distance=c.distance) for c in given.choices]
+def _fixed(own: PhotoClass) -> list[str]:
+    singly = set(own.sums.keys.tolist())
+    return [f"{key:016x}" for key in sorted(own.thumbnails) if key not in singly]
+
+
+def answer_view(given: Answer, photo: EmbeddedPhoto, model: PhotoModel, nearest: bool = True) -> AnswerView:
+    """An answer with its reasons, and with the `nearest` kept photo if that is wanted."""
+    kept = nearest_thumbnail(photo, model) if nearest and not given.error else None
     return AnswerView(
-        label=given.label, choices=choices, familiarity=given.familiarity, nearest=nearest, error=given.error
+        key="" if given.error else f"{photo.key:016x}",
+        label=given.label,
+        choices=choice_views(given),
+        familiarity=given.familiarity,
+        off=given.off,
+        nearest=kept
+        and NearestView(label=kept[0], image="data:image/jpeg;base64," + base64.b64encode(kept[1]).decode("ascii")),
+        error=given.error,
     )
+
+
+def choice_views(given: Answer) -> list[ChoiceView]:
+    """The classes of an answer."""
+    return [ChoiceView(label=c.label, probability=c.probability, distance=c.distance) for c in given.choices]
 
 
 def lesson_view(lesson: Lesson) -> LessonView:
@@ -180,7 +221,9 @@ def lesson_view(lesson: Lesson) -> LessonView:
         learned=sum(report.learned.values()),
         known=sum(report.known.values()),
         warnings=[str(warning) for warning in report.warnings],
-        errors=[f"{photo.name}: {photo.error}" for photo in report.errors],
+        hints=[str(warning) for warning in report.warnings if isinstance(warning, advice.NearDuplicates)],
+        errors=[f"photo {number}: {error}" for number, error in lesson.unread],
+        unread=[UnreadView(photo=number, error=error) for number, error in lesson.unread],
         error=lesson.error,
     )
 

@@ -1,111 +1,170 @@
-// Ask: answers with their reasons; a wrong one is corrected with one click, which teaches.
+// Ask: a grid of photos with their answers, which can be filtered, selected, corrected and taken away.
 
-import { call, droppable, form, make, onChange, percent, picture, tellChange, toast, tried, undo } from "./base.js";
-import { hasCamera, shoot } from "./camera.js";
+import { get } from "./api.js";
+import { answerTile, updateTile } from "./ask_tile.js";
+import { saveCsv, saveZip } from "./ask_files.js";
+import { showDetails } from "./ask_details.js";
+import { askAbout, askAgain, asked, best, certainty, clearAsked, correct, onAnswers } from "./asked.js";
+import { button, el, freshId, icon } from "./dom.js";
+import { droppable, folderInput, photoInput, photoOf } from "./photos.js";
+import { labels, store, tried } from "./store.js";
+import { ask as text } from "./strings.js";
+import { sampleFile } from "./teach.js";
 
-const AT_ONCE = 8;
-const MOST_BUTTONS = 12;
-const box = document.getElementById("ask-drop");
-const answers = document.getElementById("answers");
-const clear = document.getElementById("ask-clear");
-let known = [];
-let numbered = 0;
+const PAGE = 120;
+const KINDS = ["all", "sure", "unsure", "unknown", "unread"];
+const wanted = { kind: "all", label: "" };
+const selected = new Set();
+const tiles = new Map();
+let page = PAGE;
+let last = null;
+let root, zone, untaught, board, filters, progress, grid, more, selection, classSelect;
 
-async function ask(photos) {
-  const places = photos.map(() => make("article", { className: "card", "aria-busy": "true", textContent: "Looking …" }));
-  answers.prepend(...places);
-  clear.hidden = false;
-  for (let from = 0; from < photos.length; from += AT_ONCE) {
-    const some = photos.slice(from, from + AT_ONCE);
-    let given;
-    try {
-      given = (await call("predict", form(some))).answers;
-    } catch (error) {
-      given = some.map(() => ({ error: error.message, choices: [] }));
-    }
-    given.forEach((answer, i) => fill(places[from + i], some[i], answer));
+const takeGroups = (groups) => {
+  page = Math.max(page, PAGE);
+  askAbout(groups.flatMap((group) => group.photos));
+};
+
+const takeSamples = tried(async () => {
+  const kinds = await get("samples");
+  const wantedOnes = kinds.flatMap((kind) => kind.ask.map((number) => [kind.label, number]));
+  askAbout(await Promise.all(wantedOnes.map(async ([label, number]) => photoOf(await sampleFile(label, number)))));
+});
+
+function dropZone() {
+  const samples = button(text.samples, takeSamples, { class: "link samples" });
+  const element = el("div", { class: "drop-zone" }, icon("photos"), el("p", { class: "big", text: text.empty }), el("p", { class: "soft", text: text.emptyHint }),
+    el("div", { class: "row centre" }, photoInput(takeGroups, undefined, { strong: true }), folderInput(takeGroups)), samples);
+  droppable(element, takeGroups);
+  return element;
+}
+
+export const matching = () => asked.photos.filter((photo) =>
+  (wanted.kind === "all" || certainty(photo) === wanted.kind) && (!wanted.label || (photo.answer?.label ?? best(photo)?.label) === wanted.label));
+
+function pick(photo, on, range) {
+  const all = matching();
+  const ends = range && last ? [all.indexOf(last), all.indexOf(photo)].sort((a, b) => a - b) : null;
+  for (const one of ends && ends[0] >= 0 ? all.slice(ends[0], ends[1] + 1) : [photo]) {
+    if (on) selected.add(one); else selected.delete(one);
+    tiles.get(one)?.mark(on);
   }
+  last = photo;
+  drawSelection();
 }
 
-function fill(place, photo, answer) {
-  const number = (place.dataset.number ||= String(++numbered));
-  place.setAttribute("aria-busy", "false");
-  place.className = "card answer";
-  const title = answer.error ? "Not answered" : answer.label ?? "I don't know";
-  const about = make("div", {}, make("h2", { textContent: title }));
-  place.setAttribute("aria-label", `Photo ${number}: ${title}`);
-  place.replaceChildren(picture(photo, `photo ${number}`), about);
-  if (answer.error) {
-    about.append(make("p", { className: "warn", textContent: answer.error }));
-    return;
+function drawFilters() {
+  const counts = Object.fromEntries(KINDS.map((kind) => [kind, 0]));
+  for (const photo of asked.photos) { counts.all += 1; counts[certainty(photo)] += 1; }
+  for (const chip of filters.children) {
+    const kind = chip.dataset.kind;
+    chip.hidden = kind === "unread" && !counts.unread;
+    chip.setAttribute("aria-pressed", String(wanted.kind === kind));
+    chip.querySelector("b").textContent = counts[kind].toLocaleString();
   }
-  about.append(bars(answer), ...reasons(answer), correction(place, photo, answer));
+  const names = [...new Set(asked.photos.map((photo) => best(photo)?.label).filter(Boolean))].sort();
+  if (wanted.label && !names.includes(wanted.label)) wanted.label = "";
+  classSelect.replaceChildren(el("option", { value: "", text: text.anyClass }), ...names.map((name) => el("option", { value: name, text: name, selected: name === wanted.label })));
 }
 
-function bars(answer) {
-  const rows = answer.choices.flatMap((choice) => [
-    make("span", { textContent: choice.label }),
-    make("progress", { max: 1, value: choice.probability, "aria-label": `Probability of ${choice.label}` }),
-    make("span", { textContent: percent(choice.probability) }),
-  ]);
-  return make("div", { className: "bars" }, ...rows);
+function drawSelection() {
+  for (const photo of selected) if (!asked.photos.includes(photo)) selected.delete(photo);
+  selection.hidden = !selected.size;
+  selection.querySelector(".count").textContent = text.selected(selected.size);
+  const confirm = selection.querySelector(".confirm");
+  confirm.hidden = ![...selected].every((photo) => photo.answer?.label);
+  selection.querySelector("datalist").replaceChildren(...labels().map((label) => el("option", { value: label })));
 }
 
-function reasons(answer) {
-  const far = answer.choices.map((choice) => `${choice.distance.toFixed(1)} from ${choice.label}`).join(", ");
-  const strange = answer.label === null ? "It is further from every class than photos of a class are; the bars say which it would be if it had to be one. " : "";
-  const parts = [make("p", { className: "soft", textContent: `${strange}Distances: ${far} (1 is typical of a photo of the class).` })];
-  if (answer.nearest) {
-    parts.push(make("p", { className: "why soft" },
-      make("img", { src: answer.nearest.image, alt: `kept photo of ${answer.nearest.label}` }),
-      `The kept photo most like it is of ${answer.nearest.label}.`));
-  }
-  return parts;
-}
-
-function correction(place, photo, answer) {
-  const teach = tried(async (label) => {
-    if (!label) throw new Error("Name the class first.");
-    place.setAttribute("aria-busy", "true");
-    try {
-      const lesson = await call("learn", form([photo], { label }));
-      await tellChange();
-      fill(place, photo, (await call("predict", form([photo]))).answers[0]);
-      toast(`Learned as ${label}. ${lesson.warnings.join(" ")}`, lesson.learned ? ["Undo", undo] : undefined);
-    } finally {
-      place.setAttribute("aria-busy", "false");
-    }
+function drawGrid() {
+  const found = matching();
+  const shown = found.slice(0, page).map((photo) => {
+    if (!tiles.has(photo)) tiles.set(photo, answerTile(photo, { pick, open: () => showDetails(photo, matching) }));
+    const tile = tiles.get(photo);
+    updateTile(tile, photo, selected.has(photo));
+    return tile.element;
   });
-  const likely = answer.choices.map((choice) => choice.label);
-  const names = [...likely, ...known.filter((name) => !likely.includes(name))].filter((name) => name !== answer.label);
-  const buttons = names.slice(0, MOST_BUTTONS).map((name) =>
-    make("button", { type: "button", textContent: name, "aria-label": `It is ${name}`, onclick: () => teach(name) }));
-  const other = make("input", { name: "other", "aria-label": "It is another class", placeholder: "another class", maxLength: 200, autocomplete: "off" });
-  const typed = make("form", { className: "row" }, other, make("button", { textContent: "Teach" }));
-  typed.onsubmit = (event) => {
-    event.preventDefault();
-    teach(other.value.trim());
-  };
-  const lead = answer.label === null ? "It is" : "Wrong? It is";
-  return make("div", { role: "group", "aria-label": "Correct the answer" }, make("div", { className: "row" }, make("span", { textContent: lead }), ...buttons), typed);
+  shown.forEach((element, i) => { if (grid.children[i] !== element) grid.insertBefore(element, grid.children[i] ?? null); });
+  while (grid.children.length > shown.length) grid.lastChild.remove();
+  for (const photo of tiles.keys()) if (!asked.photos.includes(photo)) tiles.delete(photo);
+  more.hidden = found.length <= page;
+  more.querySelector("button").textContent = text.more(found.length - page);
+  board.querySelector(".nothing").hidden = found.length > 0;
+  board.querySelector(".select-all").textContent = text.selectAll(found.length);
 }
 
-export function start() {
-  const take = tried(ask);
-  droppable(box, take);
-  const input = box.querySelector("input");
-  input.onchange = () => {
-    take([...input.files]);
-    input.value = "";
-  };
-  const camera = box.querySelector(".camera");
-  camera.hidden = !hasCamera;
-  camera.onclick = () => shoot(take);
-  clear.onclick = () => {
-    answers.replaceChildren();
-    clear.hidden = true;
-  };
-  onChange(tried(async () => {
-    known = (await call("classes")).classes.map((one) => one.label);
-  }));
+function draw() {
+  if (!store.state || root.hidden) return;
+  const known = store.state.classes.length > 0;
+  untaught.hidden = known;
+  zone.hidden = !known;
+  zone.classList.toggle("small", asked.photos.length > 0);
+  zone.querySelector(".samples").hidden = asked.photos.length > 0 || !["apple", "lemon", "pear"].every((one) => labels().includes(one));
+  board.hidden = !asked.photos.length;
+  if (board.hidden) { tiles.clear(); grid.replaceChildren(); selected.clear(); drawSelection(); return; }
+  progress.hidden = !asked.total;
+  progress.firstChild.max = asked.total || 1;
+  progress.firstChild.value = asked.done;
+  progress.lastChild.textContent = text.progress(asked.done, asked.total);
+  drawFilters();
+  drawGrid();
+  drawSelection();
 }
+
+function toolbar() {
+  const id = freshId("class");
+  filters = el("div", { class: "row chips", role: "group", "aria-label": text.show }, KINDS.map((kind) => {
+    const signs = { sure: "check", unsure: "unsure", unknown: "unknown", unread: "alert" };
+    return el("button", { type: "button", class: `chip ${kind}`, data: { kind }, "aria-pressed": "false", onclick: () => { wanted.kind = kind; page = PAGE; draw(); } },
+      signs[kind] ? icon(signs[kind]) : null, el("span", { text: text.filters[kind] }), el("b", { text: "0" }));
+  }));
+  classSelect = el("select", { id, "aria-label": text.class, onchange: () => { wanted.label = classSelect.value; page = PAGE; draw(); } });
+  const zip = button(text.zip, tried(() => saveZip(asked.photos, zip)), {}, "download");
+  return el("div", { class: "row tools" }, filters, classSelect, el("span", { class: "space" }),
+    button("", () => { matching().forEach((photo) => selected.add(photo)); draw(); }, { class: "quiet select-all" }),
+    button(text.csv, () => saveCsv(asked.photos), {}, "download"), zip, button(text.clear, clearAsked, { class: "quiet" }));
+}
+
+function selectionBar() {
+  const id = freshId("these");
+  const input = el("input", { id, list: `${id}-list`, autocomplete: "off", maxLength: 200, dir: "auto" });
+  const clear = () => { selected.clear(); draw(); };
+  const teach = tried(async (label) => {
+    const photos = [...selected];
+    selected.clear();
+    await correct(photos, label);
+    input.value = "";
+    draw();
+  });
+  const form = el("form", { class: "row" }, el("label", { htmlFor: id, text: text.these }), input, el("datalist", { id: `${id}-list` }), el("button", { class: "strong", text: text.teachThese }));
+  form.onsubmit = tried(async (event) => {
+    event.preventDefault();
+    if (!input.value.trim()) { input.focus(); throw new Error(text.nameFirst); }
+    await teach(input.value.trim());
+  });
+  return el("div", { class: "bar selection", role: "group", hidden: true }, el("span", { class: "count", role: "status" }), form,
+    button(text.confirm, () => teach(undefined), { class: "confirm" }, "check"), button(text.clearSelection, clear, { class: "quiet" }));
+}
+
+export const view = {
+  name: "ask",
+  start(place) {
+    root = place;
+    untaught = el("div", { class: "card centre", hidden: true }, el("p", { text: text.untaught }), el("a", { class: "button strong", href: "#teach", text: text.toTeach }));
+    zone = dropZone();
+    progress = el("div", { class: "row progress", hidden: true }, el("progress", { max: 1, value: 0, "aria-label": text.title }), el("span", { class: "soft", role: "status" }));
+    grid = el("ul", { class: "answers" });
+    more = el("p", { class: "centre", hidden: true }, button("", () => { page += PAGE; draw(); }, { class: "more" }));
+    const observer = new IntersectionObserver(([entry]) => { if (entry.isIntersecting) { page += PAGE; draw(); } }, { rootMargin: "800px" });
+    observer.observe(more);
+    selection = selectionBar();
+    board = el("div", { hidden: true }, toolbar(), progress, el("p", { class: "soft nothing", text: text.nothing, hidden: true }), grid, more);
+    root.append(untaught, zone, board, selection);
+    onAnswers(draw);
+    droppable(root, takeGroups);
+  },
+  changed() {
+    draw();
+    tried(askAgain)();
+  },
+};

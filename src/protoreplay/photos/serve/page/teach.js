@@ -1,132 +1,126 @@
-// Teach: photos are staged on a card, looked at, and kept or dropped once it is said what they do.
+// Teach: the classes with their photos, and the first minute of a model that knows none.
 
-import { call, droppable, fileInput, form, make, onChange, picture, plural, size, tellChange, toast, tried, undo } from "./base.js";
-import { hasCamera, shoot } from "./camera.js";
+import { get } from "./api.js";
+import { classCard } from "./class_card.js";
+import { button, el, freshId, icon, lastOnly } from "./dom.js";
+import { droppable, folderInput, photoInput, photoOf } from "./photos.js";
+import { isStaged, recordButton, stage, startStaging } from "./staging.js";
+import { store, tried } from "./store.js";
+import { first as firstText, teach as text } from "./strings.js";
 
-const cards = document.getElementById("cards");
-const notice = document.getElementById("lesson");
-const newClass = document.getElementById("new-class");
-const staged = new Map();
-let busy = false;
+const MANY = 20;
+const drawn = new Map();
+let judged = new Map();
+let root, hero, toolbar, grid, tile, total;
+const wanted = { search: "", sort: "name" };
 
-// The photos chosen for one class, with the controls around them; `label` gives the class's name when it is asked for.
-function staging(key, of, label, first = false) {
-  const photos = staged.get(key) ?? [];
-  staged.set(key, photos);
-  const list = make("ul", { className: "pictures", "aria-label": "Photos to learn" });
-  const learn = make("button", { type: "button", className: "strong", disabled: true });
-  const clear = make("button", { type: "button", textContent: "Clear" });
-  const show = () => {
-    list.replaceChildren(...photos.slice(0, 24).map((photo, i) => make("li", {}, picture(photo, `chosen photo ${i + 1}`))));
-    if (photos.length > 24) list.append(make("li", { textContent: `and ${photos.length - 24} more` }));
-    learn.textContent = photos.length ? `Learn ${plural(photos.length, "photo")}` : "Learn";
-    learn.disabled = !photos.length;
-    learn.hidden = !first && !photos.length;
-    clear.hidden = !photos.length;
-  };
-  const take = (more) => {
-    photos.push(...more);
-    show();
-  };
-  const empty = () => {
-    photos.length = 0;
-    show();
-  };
-  clear.onclick = empty;
-  learn.onclick = tried(async () => {
-    const name = label();
-    if (!name) throw new Error("Give the class a name first.");
-    if (!photos.length) throw new Error("Choose some photos first.");
-    if (await teach(name, photos)) {
-      empty();
-      if (first) newClass.label.value = "";
-    }
-  });
-  droppable(of, take);
-  const buttons = make("div", { className: "row" }, fileInput("Choose photos", take));
-  if (hasCamera) buttons.append(make("button", { type: "button", textContent: "Use the camera", onclick: () => shoot(take) }));
-  buttons.append(learn, clear);
-  show();
-  return { parts: [list, buttons], learn };
+export async function sampleFile(label, number) {
+  const answer = await fetch(`/api/samples/${label}/${number}`);
+  return new File([await answer.blob()], `${label} ${number + 1}.jpg`, { type: "image/jpeg" });
 }
 
-const pause = (milliseconds) => new Promise((resolve) => setTimeout(resolve, milliseconds));
+const takeSamples = tried(async () => {
+  const kinds = await get("samples");
+  const groups = kinds.filter((kind) => kind.teach.length).map(async (kind) => ({
+    label: kind.label,
+    photos: await Promise.all(kind.teach.map(async (number) => photoOf(await sampleFile(kind.label, number)))),
+  }));
+  stage(await Promise.all(groups));
+  document.getElementById("staged-title").scrollIntoView({ block: "start" });
+});
 
-// True once the lesson is learned or dropped; what failed can be tried again.
-async function teach(label, photos) {
-  if (busy) throw new Error("One lesson at a time: this one first.");
-  busy = true;
-  try {
-    const bar = make("progress", { max: photos.length, value: 0, "aria-label": "Photos looked at" });
-    notice.replaceChildren(make("h2", { textContent: `Learning ${label}` }), bar);
-    notice.hidden = false;
-    let lesson = await call("lessons", form(photos, { label }));
-    while (lesson.state === "looking") {
-      await pause(150);
-      lesson = await call(`lessons/${lesson.id}`);
-      bar.value = lesson.done;
-    }
-    if (lesson.state === "failed") throw new Error(lesson.error);
-    if (!lesson.warnings.length || (await decided(lesson))) {
-      lesson = await call(`lessons/${lesson.id}/keep`, null, "POST");
-      const again = lesson.known ? `, ${lesson.known} known before` : "";
-      const unread = lesson.errors.length ? `; not read: ${lesson.errors.join("; ")}` : "";
-      await tellChange();
-      toast(`${label}: ${plural(lesson.learned, "photo")} learned${again}${unread}`, lesson.learned ? ["Undo", undo] : undefined);
-    } else {
-      await call(`lessons/${lesson.id}`, null, "DELETE");
-      toast(`${label} was not learned.`);
-    }
-    return true;
-  } finally {
-    notice.hidden = true;
-    busy = false;
-  }
-}
-
-function decided(lesson) {
-  return new Promise((resolve) => {
-    notice.replaceChildren(
-      make("h2", { textContent: `Before “${lesson.label}” is learned` }),
-      make("ul", {}, ...lesson.warnings.map((warning) => make("li", { className: "warn", textContent: warning }))),
-      make("p", { className: "soft", textContent: "More photos that show the difference help. You can also undo later." }),
-      make("div", { className: "row" },
-        make("button", { type: "button", className: "strong", textContent: "Learn it", onclick: () => resolve(true) }),
-        make("button", { type: "button", textContent: "Do not learn it", onclick: () => resolve(false) })),
-    );
-    notice.focus();
-    notice.scrollIntoView({ block: "nearest" });
-  });
-}
-
-function card(one) {
-  const element = make("article", { className: "card drop", "aria-label": one.label });
-  const bytes = Object.values(one.kept).reduce((sum, part) => sum + part, 0);
-  element.append(
-    make("h2", { textContent: one.label }),
-    make("p", { className: "soft", textContent: `${plural(one.photos, "photo")} seen, ${size(bytes)} kept` }),
-  );
-  if (one.thumbnails.length) {
-    const kept = one.thumbnails.map((key, i) => make("li", {}, make("img", { src: `/api/thumbnails/${key}`, alt: `kept photo ${i + 1} of ${one.label}`, loading: "lazy" })));
-    element.append(make("ul", { className: "pictures", "aria-label": `Kept photos of ${one.label}` }, ...kept));
-  }
-  const worst = one.confused[0];
-  if (worst && worst.share >= 0.1) element.append(make("p", { className: "warn", textContent: `May be taken for ${worst.label}.` }));
-  element.append(...staging(`known ${one.label}`, element, () => one.label).parts);
+function firstMinute() {
+  const steps = firstText.steps.map(([head, body]) => el("li", {}, el("h3", { text: head }), el("p", { class: "soft", text: body })));
+  const zone = el("div", { class: "hero-drop" }, icon("photos"),
+    el("p", { class: "big", text: firstText.drop }),
+    el("div", { class: "row centre" }, photoInput(stage, undefined, { strong: true }), folderInput(stage), recordButton()),
+    button(firstText.samples, takeSamples, { class: "link" }));
+  const element = el("section", { class: "hero", "aria-label": firstText.title, hidden: true },
+    el("p", { class: "lead", text: firstText.title }), el("p", { class: "soft", text: firstText.lead }), zone, el("ol", { class: "steps" }, steps));
+  droppable(element, stage);
   return element;
 }
 
-async function show() {
-  const state = await call("classes");
-  cards.replaceChildren(...state.classes.map(card));
+function tools() {
+  const [search, sort] = [freshId("search"), freshId("sort")];
+  const input = el("input", { id: search, type: "search", autocomplete: "off", oninput: () => { wanted.search = input.value; arrange(); } });
+  const select = el("select", { id: sort, onchange: () => { wanted.sort = select.value; arrange(); } },
+    Object.entries(text.sorts).map(([value, label]) => el("option", { value, text: label })));
+  return el("div", { class: "row tools" }, el("label", { htmlFor: search, text: text.search }), input, el("label", { htmlFor: sort, text: text.sort }), select);
 }
 
-export function start() {
-  const fresh = staging("new", newClass, () => newClass.label.value.trim(), true);
-  newClass.querySelector(".staging").append(...fresh.parts);
-  newClass.onsubmit = (event) => {
-    event.preventDefault();
-    fresh.learn.click();
-  };
-  onChange(tried(show));
+function addTile() {
+  const element = el("article", { class: "card add", "aria-label": text.add }, icon("plus"),
+    el("h3", { text: text.add }), el("p", { class: "soft", text: text.addHint }),
+    el("div", { class: "row centre" }, photoInput(stage), folderInput(stage), recordButton()));
+  droppable(element, stage);
+  return element;
 }
+
+const RANK = { alone: 0, mixed: 1, more: 2, few: 3, unknown: 4, enough: 5 };
+const ORDER = {
+  name: () => 0,
+  photos: (a, b) => b.photos - a.photos,
+  recent: (a, b) => b.last - a.last,
+  poor: (a, b) => RANK[judged.get(a.label)?.verdict ?? "unknown"] - RANK[judged.get(b.label)?.verdict ?? "unknown"] || a.photos - b.photos,
+};
+
+// Only cards of classes that have changed are made again, so that nothing flickers and no focus is lost.
+function arrange() {
+  const all = store.state.classes;
+  const words = wanted.search.trim().toLocaleLowerCase();
+  const found = all.filter((one) => one.label.toLocaleLowerCase().includes(words)).sort(ORDER[wanted.sort]);
+  const cards = found.map((one) => {
+    const own = judged.get(one.label);
+    const content = JSON.stringify([one.photos, one.thumbnails, own?.verdict, own?.taken_for[0], all.length > 1]);
+    const old = drawn.get(one.label);
+    if (old?.content === content) return old.card;
+    const card = classCard(one, own);
+    drawn.set(one.label, { content, card });
+    return card;
+  });
+  for (const label of drawn.keys()) if (!all.some((one) => one.label === label)) drawn.delete(label);
+  const none = found.length || !words ? [] : [el("p", { class: "soft", text: text.none(wanted.search) })];
+  const next = [tile, ...cards, ...none];
+  next.forEach((card, i) => { if (grid.children[i] !== card) grid.insertBefore(card, grid.children[i] ?? null); });
+  while (grid.children.length > next.length) grid.lastChild.remove();
+}
+
+function draw() {
+  if (!store.state) return;
+  const count = store.state.classes.length;
+  hero.hidden = count > 0 || isStaged();
+  grid.hidden = !count;
+  toolbar.hidden = count < MANY;
+  total.hidden = !count;
+  total.textContent = text.classes(count, store.state.classes.reduce((sum, one) => sum + one.photos, 0));
+  if (toolbar.hidden) Object.assign(wanted, { search: "", sort: "name" });
+  arrange();
+}
+
+const judge = lastOnly(tried(async () => {
+  const revision = store.state.revision;
+  const found = new Map((await get("taught")).map((one) => [one.label, one]));
+  if (revision !== store.state.revision) return;
+  judged = found;
+  arrange();
+}));
+
+export const view = {
+  name: "teach",
+  start(place) {
+    root = place;
+    hero = firstMinute();
+    toolbar = tools();
+    tile = addTile();
+    total = el("p", { class: "soft" });
+    grid = el("div", { class: "grid classes", hidden: true });
+    const staging = startStaging(draw, () => { root.querySelector("h1").focus({ preventScroll: true }); });
+    root.append(total, hero, staging, toolbar, grid);
+  },
+  changed() {
+    draw();
+    if (store.state.classes.length > 1) judge();
+    else judged = new Map();
+  },
+};
