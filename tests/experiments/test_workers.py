@@ -139,7 +139,7 @@ def test_a_failed_run_is_listed_and_tried_again_a_lost_one_is_done_by_another_wo
     bad.mkdir(parents=True)
     for name in ("config.json", "shots.json"):
         (bad / name).write_bytes((good / name).read_bytes())
-    (bad / "checkpoint.safetensors").write_bytes(b"\0" * 100)
+    (bad / "confusion.csv").mkdir()  # where a file has to be written
     process = bench.start()
     bench.wait_for_tasks(1, process)
     os.kill(workers(process)[0], signal.SIGKILL)
@@ -149,11 +149,11 @@ def test_a_failed_run_is_listed_and_tried_again_a_lost_one_is_done_by_another_wo
     assert "died (exit code -9); once more" in err
     lines = [line for line in err.splitlines() if line.startswith("protoreplay: ")]
     assert lines[0].startswith("protoreplay: sgd,epochs=6,tasks=4 seed 1 failed: ")
-    assert "checkpoint.safetensors is damaged" in lines[0]
+    assert "confusion.csv" in lines[0]
     assert lines[1:] == ["protoreplay: 1 run failed: see its error.txt; the same command tries again"]
     assert "Traceback" in (bad / "error.txt").read_text()
     assert len(bench.ends()) == len(set(bench.ends())) == len(NAMES) * SEEDS - 1
-    (bad / "checkpoint.safetensors").unlink()
+    (bad / "confusion.csv").rmdir()
     execute_grid(SPECS, bench.root)
     assert results(bench.root) == results(undisturbed)
 

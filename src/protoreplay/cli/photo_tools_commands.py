@@ -1,6 +1,7 @@
 """The commands around a model: sort photos by their answers, suggest what to label, check a folder before teaching."""
 
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,7 +14,7 @@ from protoreplay.core.words import counted
 
 if TYPE_CHECKING:
     from protoreplay.photos.classifier import Classifier
-    from protoreplay.photos.sorting import SortAction
+    from protoreplay.photos.sorting import SortAction, SortedPhoto
 
 tools_app = typer.Typer()
 
@@ -65,8 +66,17 @@ def sort_by_answer(
         found = sorting.plan_sort(answers, classes, folder, action, unsure)
     else:
         found = sorting.sort_photos(answers, classes, folder, action, unsure, write_xmp, print_to_stderr)
+    counts, left, again = _print_places(found)
+    left += len(zips)
+    _print_sorted(counts, again, f"`protoreplay sort --undo {folder}` takes it back" if not dry_run else "a dry run")
+    if left:
+        raise UserError(f"{left} of {counted(len(files) + len(zips), 'file')} were left where they are")
+
+
+def _print_places(found: "Iterable[SortedPhoto]") -> tuple[Counter[str], int, int]:
+    """A line for each photo; how many went to each class, how many stayed, how many had been sorted before."""
     counts: Counter[str] = Counter()
-    left, again = len(zips), 0
+    left = again = 0
     for photo in found:
         if photo.note:
             print_to_stderr(f"{photo.photo}: {photo.note}")
@@ -77,9 +87,7 @@ def sort_by_answer(
         else:
             counts[photo.label] += 1
             print_line(f"{photo.photo} -> {photo.to}")
-    _print_sorted(counts, again, f"`protoreplay sort --undo {folder}` takes it back" if not dry_run else "a dry run")
-    if left:
-        raise UserError(f"{left} of {counted(len(files) + len(zips), 'file')} were left where they are")
+    return counts, left, again
 
 
 def _print_sorted(counts: Counter[str], again: int, then: str) -> None:
