@@ -27,7 +27,8 @@ DESK, PHONE = {"width": 1280, "height": 860}, {"width": 390, "height": 800}
 RUN = [sys.executable, "-c", "from protoreplay.cli import main; main()"]
 MOST_BYTES = 200_000
 DECODED = """
-Promise.all([...document.images].filter(one => one.src && one.loading !== "lazy").map(one => one.decode().catch(() => {})))
+Promise.all([...document.images].filter(one => one.src && one.loading !== "lazy")
+  .map(one => one.decode().catch(() => {})))
 """
 
 
