@@ -1,9 +1,15 @@
-"""The photo classifier: embedding against a plain eager loop, what `predict` spends its time on, 10,000 classes."""
+"""The photo classifier: embedding against a plain eager loop, what `predict` spends its time on, one photo more among
+100 classes, 10,000 classes.
+
+`classes` measures the last of these alone, `correction` the one before.
+"""
 
 import os
+import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,8 +20,10 @@ from protoreplay import Classifier
 from protoreplay.encoders import pretrained
 from protoreplay.photos.answers import BATCH, answer_batch
 from protoreplay.photos.embedding import EmbeddedPhoto, EmbeddingTimings, embed_photos
+from protoreplay.photos.model_file import write_model
 from protoreplay.photos.photo_class import PhotoClass
 from protoreplay.photos.photo_model import PhotoModel
+from protoreplay.photos.teaching import PreparedPhotos, learn_prepared
 from protoreplay.prototypes.sums import rooted
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # the eager network is the one that tests compare with
@@ -81,16 +89,61 @@ def shares() -> None:
     )
 
 
+def made_up_class(random: np.random.Generator, k: int, width: int, photos: int) -> PhotoClass:
+    centre, keys = random.random(width), range(photos * k, photos * (k + 1))
+    return PhotoClass.of(rooted(centre + random.standard_gamma(0.3, (photos, width))), list(keys))
+
+
+def made_up(
+    fast: pretrained.FrozenEncoder, random: np.random.Generator, count: int, width: int, photos: int
+) -> PhotoModel:
+    classes = {f"{k:05}": made_up_class(random, k, width, photos) for k in range(count)}
+    return PhotoModel(fast.name, fast.fingerprint).learn(classes)
+
+
+def embedding_seconds(fast: pretrained.FrozenEncoder) -> float:
+    """CPU seconds for one photo."""
+    pixels = np.random.default_rng(0).integers(0, 256, (4, 3, fast.size, fast.size), dtype=np.uint8)
+    fast.embed(pixels)
+    started = time.process_time()
+    for _ in range(5):
+        fast.embed(pixels)
+    return (time.process_time() - started) / 20
+
+
+def correction(count: int = 100, photos: int = 10) -> None:
+    """One photo more of a class: in a program, and by `learn` with everything from its start to its end."""
+    fast, random = pretrained.open_encoder(), np.random.default_rng(0)
+    model = made_up(fast, random, count, fast.width, photos).calibrated()
+    taught, told = [], []
+    with tempfile.TemporaryDirectory() as folder:
+        path, photo = Path(folder) / "model", write_photos(Path(folder), ROUNDS)
+        write_model(model, path)
+        for number in range(ROUNDS):
+            features = random.random((1, fast.width), dtype=np.float32)[0]
+            prepared = PreparedPhotos({"00000": [EmbeddedPhoto(f"{number}", 10**6 + number, features)]})
+            started = time.process_time()
+            learn_prepared(replace(model), prepared)[0].head.scores(random.random((1, fast.width)))
+            taught.append(time.process_time() - started)
+            (Path(folder) / f"{number}").mkdir()
+            photo[number].rename(Path(folder) / f"{number}" / "one.jpg")
+            words = ["learn", str(path), str(Path(folder) / f"{number}"), "--class", "00000", "--no-cache"]
+            before = os.times()
+            subprocess.run([sys.executable, "-m", "protoreplay.cli", *words], check=True, capture_output=True)
+            after = os.times()
+            told.append(after.children_user + after.children_system - before.children_user - before.children_system)
+    embedding = embedding_seconds(fast)
+    print(
+        f"one photo more among {count} classes of {photos}: {min(taught):.2f} s of CPU in a program, as long as "
+        f"{min(taught) / embedding:.0f} embeddings; {min(told):.2f} s of CPU for the command `learn`"
+    )
+
+
 def many_classes(count: int = 10_000, width: int = 1280, photos: int = 10) -> None:
     """What an answer costs after the embedding, as a share of one embedding, in CPU seconds; and one class more."""
     fast = pretrained.open_encoder()
     random = np.random.default_rng(0)
-
-    def photo_class(k: int) -> PhotoClass:
-        centre, keys = random.random(width), range(photos * k, photos * (k + 1))
-        return PhotoClass.of(rooted(centre + random.standard_gamma(0.3, (photos, width))), list(keys))
-
-    model = PhotoModel(fast.name, fast.fingerprint).learn({f"{k:05}": photo_class(k) for k in range(count)})
+    model = made_up(fast, random, count, width, photos)
     started = time.perf_counter()
     model.head.scores(random.random((1, width)))
     print(f"{count:,} classes of {photos} photos, {width:,} features: the first head {seconds(started)}")
@@ -99,7 +152,7 @@ def many_classes(count: int = 10_000, width: int = 1280, photos: int = 10) -> No
     print(
         f"  kept {kept / 1e6:.0f} MB, with the head and the shared covariance {(kept + shared) / 1e6:.0f} MB of memory"
     )
-    added = {"one more": photo_class(count)}
+    added = {"one more": made_up_class(random, count, width, photos)}
     started = time.perf_counter()
     larger = model.learn(added)
     larger.head.scores(random.random((1, width)))
@@ -109,12 +162,7 @@ def many_classes(count: int = 10_000, width: int = 1280, photos: int = 10) -> No
     for start in range(0, len(asked), BATCH):
         answer_batch(asked[start : start + BATCH], model)
     after = (time.process_time() - started) / len(asked)
-    pixels = random.integers(0, 256, (4, 3, fast.size, fast.size), dtype=np.uint8)
-    fast.embed(pixels)
-    started = time.process_time()
-    for _ in range(5):
-        fast.embed(pixels)
-    embedding = (time.process_time() - started) / 20
+    embedding = embedding_seconds(fast)
     share = f"{1e3 * after:.2f} ms after {1e3 * embedding:.1f} ms of embedding ({after / embedding:.1%})"
     print(f"  an answer takes {share}")
 
@@ -125,11 +173,14 @@ def seconds(started: float) -> str:
 
 def main() -> None:
     print(f"{os.cpu_count()} cores, load average {os.getloadavg()[0]:.1f} at the start")
-    if sys.argv[1:] != ["classes"]:
+    if not sys.argv[1:]:
         for name in ("lite2", "lite0"):
             against_eager(name)
         shares()
-    many_classes()
+    if sys.argv[1:] != ["classes"]:
+        correction()
+    if sys.argv[1:] != ["correction"]:
+        many_classes()
 
 
 if __name__ == "__main__":

@@ -50,11 +50,18 @@ class FaultyDisk:
         disk = self
 
         class FaultyFile(io.FileIO):
+            torn = False
+
             def write(self, data: Any, /) -> int:
-                if disk._fails("write", _path_of(self.fileno())):
-                    if disk.code != errno.EINTR:  # of which Python knows that nothing was written, and tries again
-                        super().write(bytes(data)[: len(data) // 2])
-                    raise disk._error(_path_of(self.fileno()))
+                path, half = _path_of(self.fileno()), bytes(data)[: len(data) // 2]
+                if self.torn:
+                    self.torn = False
+                    raise disk._error(path)
+                if disk._fails("write", path):
+                    if not half or disk.code == errno.EINTR:
+                        raise disk._error(path)
+                    self.torn = True  # as a disk does it: first fewer bytes than were given, and then the error
+                    return super().write(half)
                 return super().write(data)
 
         def opening(file: Any, mode: str = "r", buffering: int = -1, *given: Any, **named: Any) -> Any:

@@ -26,13 +26,15 @@ from protoreplay.report import formats, method_tables
 def _added_up(new: list[Group], old: list[Group]) -> list[Group]:
     """The new groups, with the seeds of the old that they lack where settings are the same, and the other old ones."""
     recorded = {group.label: group for group in old}
+    made = []
     for group in new:
         before = recorded.pop(group.label, None)
+        results = list(group.results)
         if before and before.results[0].config.without_seed() == group.results[0].config.without_seed():
-            seeds = {result.config.seed for result in group.results}
-            group.results.extend(result for result in before.results if result.config.seed not in seeds)
-            group.results.sort(key=lambda result: result.config.seed)
-    return [*new, *recorded.values()]
+            seeds = {result.config.seed for result in results}
+            results += [result for result in before.results if result.config.seed not in seeds]
+        made.append(Group(group.protocol, group.label, sorted(results, key=lambda result: result.config.seed)))
+    return [*made, *recorded.values()]
 
 
 def record(runs: Path, target: Path, commands: str, onto: bool = False) -> None:

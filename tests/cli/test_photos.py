@@ -103,6 +103,18 @@ def test_merge_and_export(run, model, tiny, tmp_path):
     assert (tmp_path / "m.onnx").stat().st_size > 1000
 
 
+def test_merged_names_that_are_all_but_the_same_are_asked_about(run, model, tiny, tmp_path):
+    fakes.photos(tmp_path / "more", colours=("yellow",))
+    (tmp_path / "more" / "yellow").rename(tmp_path / "more" / "Red")
+    assert run("learn", tmp_path / "n", tmp_path / "more", "--encoder", tiny)[0] == 0
+    code, _, err = run("merge", model, tmp_path / "n", "-o", tmp_path / "both")
+    assert (code, (tmp_path / "both").exists()) == (2, False)
+    assert "'Red' and 'red' differ in case, spaces or accents alone" in err[-1]
+    assert run("merge", model, tmp_path / "n", "-o", tmp_path / "both", "--yes")[1] == [
+        f"{tmp_path / 'both'}: 4 classes"
+    ]
+
+
 def test_teaching_the_same_folder_again_changes_nothing(run, model, tmp_path):
     before = model_file.read_model(model)
     _, out, _ = run("learn", model, tmp_path / "photos")

@@ -85,6 +85,16 @@ def test_photos_report_nothing(alone, tmp_path, tiny):
         assert (alone.heard(), alone.strange_files()) == ([], [])
 
 
+def test_photos_on_ray_report_nothing(alone, tmp_path, tiny):
+    pytest.importorskip("ray", reason="the package ray is not installed")
+    photos, model = fakes.photos(tmp_path / "photos"), str(tmp_path / "m.protoreplay")
+    assert alone.run(*CALL, "learn", model, str(photos), "--encoder", tiny).returncode == 0
+    words = ["predict", model, str(photos / "red"), "--engine", "ray", "--work", str(tmp_path / "work")]
+    done = alone.run(*CALL, *words)
+    assert done.returncode == 0, done.stderr
+    assert (alone.heard(), alone.strange_files()) == ([], [])
+
+
 @pytest.mark.parametrize("engine", ["local", "ray"])
 def test_grids_report_nothing(alone, tmp_path, engine):
     if engine == "ray":

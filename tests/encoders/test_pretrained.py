@@ -1,4 +1,6 @@
+import os
 import sys
+import threading
 import types
 from concurrent.futures import ThreadPoolExecutor
 
@@ -147,3 +149,94 @@ def test_a_timm_model_by_its_full_name(fresh, monkeypatch):
     monkeypatch.setitem(sys.modules, "timm", fake_timm(network))
     with pytest.raises(UserError, match="timm cannot create 'other\\.weights': Unknown model"):
         pretrained.open_encoder("timm:other.weights")
+
+
+def test_every_byte_of_a_kept_graph_is_covered_by_its_digest(fresh, monkeypatch):
+    """One that is damaged is made anew, wherever it is: a flip in its head had broken every later command."""
+    first = pretrained.open_encoder("lite0@32")
+    (kept,) = (fresh / "encoders").iterdir()
+    content = kept.read_bytes()
+    head = content[: content.index(b"\n", content.index(b"\n") + 1)]
+    for place in (0, 70, len(head) // 2, len(head) - 10, len(head) - 3, len(head) + 5):
+        spoilt = bytearray(content)
+        spoilt[place] ^= 2
+        kept.write_bytes(spoilt)
+        pretrained.open_encoder.cache_clear()
+        again = pretrained.open_encoder("lite0@32")
+        assert (again.fingerprint, again.size) == (first.fingerprint, 32)
+        assert kept.read_bytes() == content
+    (fresh / "encoders" / "lite0@64.graph").write_bytes(content)
+    pretrained.open_encoder.cache_clear()
+    assert pretrained.open_encoder("lite0@64").size == 64, "one of another name is not taken"
+
+
+def with_external_data(path):
+    import onnx
+
+    network = onnx.load(fakes.tiny_encoder(path))
+    onnx.save(network, path, save_as_external_data=True, size_threshold=0, location="weights.bin")
+
+
+def with_nested_external_data(path):
+    """In a constant of a node, where it is easily overlooked."""
+    import onnx
+
+    network = onnx.load(fakes.tiny_encoder(path))
+    tensor = network.graph.initializer.pop(0)
+    name, tensor.name = tensor.name, ""
+    tensor.ClearField("raw_data")
+    tensor.data_location = onnx.TensorProto.EXTERNAL
+    tensor.external_data.add(key="location", value="/etc/passwd")
+    node = onnx.helper.make_node("Constant", [], [name])
+    node.attribute.append(onnx.helper.make_attribute("value", tensor))
+    network.graph.node.insert(0, node)
+    path.write_bytes(network.SerializeToString())
+
+
+def not_finite(path):
+    make = onnx_graph.GraphBuilder()
+    pooled = make.add("Flatten", make.add("GlobalAveragePool", "image"), axis=1)
+    make.add("Div", pooled, make.constant(0.0), output="features0")
+    model = make.model([onnx_graph.value("image", "N", 3, 8, 8)], [onnx_graph.value("features0", "N", 3)])
+    path.write_bytes(model.SerializeToString())
+
+
+@pytest.mark.parametrize(
+    ("write", "message"),
+    [
+        (with_external_data, "some of its weights are in other files: save it as one file"),
+        (with_nested_external_data, "some of its weights are in other files: save it as one file"),
+        (lambda path: fakes.tiny_encoder(path, about={"size": 100_000}), "is no ONNX encoder of images .*size"),
+        (lambda path: fakes.tiny_encoder(path, about={"std": [0, 1, 1]}), "is no ONNX encoder of images .*std"),
+        (lambda path: fakes.tiny_encoder(path, about={"mean": [0, 1]}), "is no ONNX encoder of images .*mean"),
+        (not_finite, "gives features that are not finite numbers"),
+        (os.mkfifo, "this is not a regular file: refused"),
+    ],
+)
+def test_onnx_files_that_are_refused(tmp_path, write, message):
+    write(tmp_path / "a.onnx")
+    with pytest.raises(UserError, match=message) as caught:
+        pretrained.open_encoder(str(tmp_path / "a.onnx"))
+    assert "\n" not in str(caught.value)
+
+
+def test_a_graph_that_takes_for_ever_is_given_up(tmp_path, monkeypatch):
+    path = str(fakes.tiny_encoder(tmp_path / "slow.onnx"))
+    stop = threading.Event()
+    monkeypatch.setattr(pretrained, "FIRST_RUN_SECONDS", 0.01)
+    monkeypatch.setattr(pretrained, "_open_graph", lambda graph, size, opened: stop.wait(60))
+    with pytest.raises(UserError, match=r"slow\.onnx does not run as an encoder: one image takes more than 0 s"):
+        pretrained.open_encoder(path)
+    stop.set()
+
+
+def test_photos_whose_features_are_not_finite_are_refused(tmp_path, monkeypatch):
+    own = pretrained.open_encoder(str(fakes.tiny_encoder(tmp_path / "a.onnx")))
+
+    class Odd:
+        def run(self, *_):
+            return [np.full((1, fakes.WIDTH), np.nan, np.float32)]
+
+    monkeypatch.setattr(own, "_session", Odd())
+    with pytest.raises(UserError, match="not finite numbers: it cannot be used"):
+        own.embed(images(1))

@@ -101,3 +101,54 @@ def test_all_folders_below_one_are_found_by_path(tmp_path):
     assert find_run_folders(tmp_path / "other") == []
     with pytest.raises(UserError, match="missing is not a folder"):
         find_run_folders(tmp_path / "missing")
+
+
+DEEP = "[" * 100_000
+GOOD_EVENT = {"task": 1, "learn_seconds": 0.5, "test_seconds": 0.1, "kept": [{"name": "a", "numbers": 1, "bytes": 4}]}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        DEEP,
+        "[1]",
+        "{}",
+        json.dumps(GOOD_EVENT | {"task": "1"}),
+        json.dumps(GOOD_EVENT | {"learn_seconds": float("nan")}),
+        json.dumps(GOOD_EVENT | {"kept": [{"name": "a\x1b", "numbers": 1, "bytes": 1}]}),
+    ],
+    ids=["deep", "list", "nothing", "text", "not finite", "control character"],
+)
+def test_events_that_nobody_wrote_are_refused_in_one_line(tmp_path, line):
+    folder = begun(tmp_path)
+    folder.append_events([GOOD_EVENT])
+    assert folder.events() == [GOOD_EVENT]
+    (tmp_path / "events.jsonl").write_text(line + "\n")
+    with pytest.raises(UserError, match=r"events\.jsonl is not the events of a run$"):
+        folder.events()
+
+
+@pytest.mark.parametrize(
+    "text", [DEEP, "5", '[{"task": 1}]', '[{"task": "x", "classes": [], "train": [], "sha256": ""}]']
+)
+def test_a_draw_that_nobody_wrote_is_refused_in_one_line(tmp_path, text):
+    folder = begun(tmp_path)
+    (tmp_path / "shots.json").write_text(text)
+    with pytest.raises(UserError, match=r"shots\.json is not the draw of a run$"):
+        folder.shots()
+
+
+@pytest.mark.parametrize("row", ["1,1,10,11", "1,1,0,0", "1,1,-5,-6", "1,0,10,1", "1,1,10," + "9" * 5000, "1,1,ten,1"])
+def test_counts_that_nobody_counted_are_refused_in_one_line(tmp_path, row):
+    folder = begun(tmp_path)
+    (tmp_path / "counts.csv").write_text(f"trained,tested,n,correct\n{row}\n")
+    with pytest.raises(UserError, match=r"counts\.csv is not a table of trained,tested,n,correct$"):
+        folder.counts()
+
+
+@pytest.mark.parametrize("text", [DEEP, json.dumps(SAID | {"protocol": {"name": "a\x1b[2J", "settings": {}}})])
+def test_a_config_that_is_deep_or_moves_the_cursor_is_refused(tmp_path, text):
+    begun(tmp_path)
+    (tmp_path / "config.json").write_text(text)
+    with pytest.raises(UserError, match=r"config\.json is not the configuration of a run$"):
+        RunFolder(tmp_path).config()

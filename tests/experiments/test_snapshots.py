@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+import safetensors.numpy
 import torch
 
 from protoreplay import make_method, make_stream
@@ -114,3 +115,20 @@ def test_what_a_run_elsewhere_kept_is_taken_over(tmp_path):
     with here.locked():
         here.adopt(RunFolder(tmp_path / "there").contents())
     assert snapshots(tmp_path / "here") == snapshots(tmp_path / "there")
+
+
+def test_snapshots_that_are_not_as_they_were_written_are_refused(tmp_path):
+    execute(spec("vpr"), tmp_path)
+    path = tmp_path / "prototypes" / "task-002.safetensors"
+    content = bytearray(path.read_bytes())
+    content[-5] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(UserError, match=r"task-002\.safetensors is damaged: do the run again"):
+        kept.load_snapshots(RunFolder(tmp_path))
+    # One of an earlier version has no digests; that its arrays go together is looked at all the same.
+    arrays = safetensors.numpy.load((tmp_path / "prototypes" / "task-001.safetensors").read_bytes())
+    path.write_bytes(safetensors.numpy.save(arrays))
+    assert len(kept.load_snapshots(RunFolder(tmp_path))) == 4
+    path.write_bytes(safetensors.numpy.save({**arrays, "classes": arrays["classes"][:1]}))
+    with pytest.raises(UserError, match=r"task-002\.safetensors is damaged"):
+        kept.load_snapshots(RunFolder(tmp_path))

@@ -3,6 +3,7 @@ import json
 import numpy as np
 
 from protoreplay.photos.answer_formats import answer_as_json, answer_as_text
+from protoreplay.photos.answers import Answer, Choice
 from tests.photos import fakes
 
 
@@ -25,3 +26,9 @@ def test_the_unknown_is_said_with_the_closest_and_how_far_off(taught):
 def test_an_answer_without_choices(taught):
     (answer,) = taught.predict(fakes.photo("red", 90), top=0)
     assert answer_as_text(answer) == "photo 1: red"
+
+
+def test_names_are_shown_without_control_characters():
+    shown = answer_as_text(Answer("a\x1b[2J\n\u202eb.png", "red", (Choice("red", 0.9, 1.0),)))
+    assert shown == "a\\x1b[2J\\n\\u202eb.png: red 90%"
+    assert "\x1b" not in answer_as_text(Answer("a\x1b.png", None, error="odd \x1b"))

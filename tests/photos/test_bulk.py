@@ -65,3 +65,16 @@ def test_on_a_ray_cluster(taught, asked, tmp_path, monkeypatch):
     monkeypatch.setenv("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     on_ray = lines(taught, asked, tmp_path / "ray", bulk.answer_on_ray(None))
     assert on_ray == lines(taught, asked, tmp_path / "here")
+
+
+def test_a_damaged_chunk_is_answered_again_and_a_forged_mark_refused(taught, asked, tmp_path):
+    work = tmp_path / "work"
+    whole = lines(taught, asked, work)
+    for spoil in (lambda content: content[:-20], lambda content: content.replace(b"red", b"rod"), lambda content: b""):
+        chunk = work / "answers-000001.json"
+        chunk.write_bytes(spoil(chunk.read_bytes()))
+        assert lines(taught, asked, work) == whole
+    for text in ("[" * 100_000, "{}", "\xff"):
+        (work / "work.json").write_bytes(text.encode("latin-1"))
+        with pytest.raises(UserError, match="holds answers to other photos or of another model"):
+            lines(taught, asked, work)

@@ -47,5 +47,5 @@ def test_each_thing_is_found_and_named(found, tmp_path):
     misplaced = {one.photos[0]: one.classes for one in by_kind["misplaced"]}
     assert misplaced[str(folder / "red" / "901.png")] == ("red", "green")
     assert {str(folder / "blue" / name) for name in ("902.png", "903.png")} <= set(by_kind["alike"][0].photos)
-    assert by_kind["too few"][0].text == "'yellow' has too few: 3 photos that differ, better at least 5"
+    assert by_kind["too few"][0].text == "'yellow' has too few distinct photos: 3, teach at least 5"
     assert '"kind": "two classes"' in same.as_json()

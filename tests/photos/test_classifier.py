@@ -1,7 +1,10 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from protoreplay import Classifier, UserError
+from protoreplay.photos import model_file
 from protoreplay.photos.answers import nearest_thumbnail
 from protoreplay.photos.class_summary import summarise_classes
 from protoreplay.photos.feature_cache import FeatureCache
@@ -192,3 +195,24 @@ def test_a_class_without_a_readable_photo_changes_nothing(tiny, folder):
     with pytest.raises(UserError, match="class 'empty' has no readable photo"):
         classifier.learn(half(folder, True) | {"empty": [b"?"]})
     assert not classifier.model.classes
+
+
+def test_a_model_does_not_choose_its_encoder(tiny, folder, tmp_path, monkeypatch):
+    """Whoever wrote the file could name anything: a download, a file that is code, a pipe that is never written to."""
+    classifier = Classifier(tiny)
+    classifier.learn(half(folder, True))
+    opened = []
+    monkeypatch.setattr("protoreplay.photos.classifier.open_encoder", lambda name: opened.append(name))
+    for name in ("timm:hf-hub:somebody/else", "evil.onnx", "lite2.onnx", "/dev/stdin.onnx", "hub@224"):
+        model_file.write_model(replace(classifier.model, encoder=name), tmp_path / "m")
+        stranger = Classifier.load(tmp_path / "m")
+        with pytest.raises(UserError, match=f"taught with the encoder {name}, which does not come with protoreplay"):
+            list(stranger.predict(half(folder, False)["red"]))
+        # What needs no encoder is done without it.
+        stranger.rename("red", "rouge")
+        stranger.forget("blue")
+        stranger.save(tmp_path / "m")
+        assert Classifier.load(tmp_path / "m").classes == ("green", "rouge")
+    assert opened == []
+    monkeypatch.undo()
+    assert Classifier.load(tmp_path / "m", encoder=tiny).model.encoder == tiny, "it is the user who names it"

@@ -124,3 +124,84 @@ def test_many_writers_lose_nothing(tmp_path):
     for worker in workers:
         worker.join(300)
     assert len(model_file.read_model(path).classes) == 6
+
+
+def deep(about):
+    about["history"] = json.loads("[" * 500 + "]" * 500)
+
+
+FORGED = {
+    "a huge count": lambda about: about["classes"].update(cat=10**12),
+    "a count of none": lambda about: about["classes"].update(cat=0),
+    "a count of text": lambda about: about["classes"].update(cat="5"),
+    "another class": lambda about: about["classes"].update(mouse=1),
+    "a name with control characters": lambda about: about.update(
+        classes={"a\x1b[2J": 5, "dog": 5}, sha256=about["sha256"]
+    ),
+    "a width of text": lambda about: about["encoder"].update(width="6"),
+    "a huge width": lambda about: about["encoder"].update(width=2**40),
+    "another width": lambda about: about["encoder"].update(width=7),
+    "an encoder that is none": lambda about: about["encoder"].update(name=["lite2"]),
+    "an encoder with a newline": lambda about: about["encoder"].update(name="lite2\nforget"),
+    "a share above all": lambda about: about.update(unknown=7),
+    "a calibration that is not finite": lambda about: about["calibration"].update(noise=float("nan")),
+    "a calibration of text": lambda about: about["calibration"].update(temperature="hot"),
+    "a history of numbers": lambda about: about.update(history=[1]),
+    "a history in the year 10000": lambda about: about["history"][0].update(time=1e15),
+    "a history that is deep": deep,
+    "no digests": lambda about: about.update(sha256={}),
+    "steps of another kind": lambda about: about.update(steps={"past": [{"classes": 5}], "future": []}),
+}
+
+
+@pytest.mark.parametrize("change", FORGED.values(), ids=list(FORGED))
+def test_a_forged_description_is_refused_in_one_line(change):
+    """Its digest is right: whoever can write the file can write the digest."""
+    with pytest.raises(UserError) as caught:
+        model_file.model_from_bytes(rewritten(model_file.model_to_bytes(a_model()), change), "forged")
+    assert re.fullmatch("forged is damaged .*: use a copy of it", str(caught.value))
+    assert str(caught.value).isprintable()
+
+
+def test_json_that_is_deeper_than_python_goes_is_refused():
+    import hashlib
+
+    import safetensors.numpy
+
+    text = "[" * 200_000
+    metadata = {"protoreplay": f"{hashlib.sha256(text.encode()).hexdigest()} {text}"}
+    arrays = safetensors.numpy.load(model_file.model_to_bytes(a_model()))
+    with pytest.raises(UserError, match=r"it is damaged \(nested too deeply\)"):
+        model_file.model_from_bytes(safetensors.numpy.save(arrays, metadata), "it")
+
+
+@pytest.mark.parametrize("name", ["rows", "row_ends", "seen", "keys", "other_weights", "thumbnail_ends"])
+@pytest.mark.parametrize(
+    "change", [lambda a: a[:0], lambda a: a.astype("int8"), lambda a: a[::-1] - 1], ids=["none", "kind", "order"]
+)
+def test_arrays_that_do_not_go_together_are_refused(name, change):
+    import hashlib
+
+    import safetensors.numpy
+
+    arrays = safetensors.numpy.load(model_file.model_to_bytes(a_model()))
+    arrays[name] = np.ascontiguousarray(change(arrays[name]))
+    if name == "rows" and arrays[name].shape == (10, 6) and arrays[name].dtype == np.float16:
+        arrays[name][0, 0] = np.inf
+    digest = hashlib.sha256(arrays[name].tobytes()).hexdigest()
+    content = safetensors.numpy.save(arrays, _metadata(model_file.model_to_bytes(a_model())))
+    with pytest.raises(UserError, match="it is damaged"):
+        model_file.model_from_bytes(rewritten(content, lambda about: about["sha256"].update({name: digest})), "it")
+
+
+def _metadata(content):
+    length = int.from_bytes(content[:8], "little")
+    return json.loads(content[8 : 8 + length])["__metadata__"]
+
+
+def test_what_is_no_file_is_refused_at_once(tmp_path):
+    import os
+
+    os.mkfifo(tmp_path / "m")
+    with pytest.raises(OSError, match="not a regular file"):
+        model_file.read_model(tmp_path / "m")

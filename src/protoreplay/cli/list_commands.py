@@ -35,6 +35,9 @@ def show_method_command(name: Annotated[str, typer.Argument(metavar="METHOD", he
     entry = get_method(name)
     print(f"{name}: {entry.summary}")
     _print_settings(entry.settings({}, {}, name))
+    if stand_in := entry.method.on_features:
+        print("with --encoder:")
+        _print_settings(stand_in.Config())
 
 
 @protocols_app.callback()

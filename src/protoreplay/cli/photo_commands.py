@@ -198,6 +198,7 @@ def merge_models(
     models: Annotated[list[Path], typer.Argument(metavar="MODEL...", help="Models of one encoder.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="The model to write.")],
     force: Force = False,
+    yes: Yes = False,
 ) -> None:
     """Put models together: the same as learning all their photos in one."""
     from functools import reduce
@@ -206,7 +207,9 @@ def merge_models(
     from protoreplay.photos import model_file
 
     check_output(output, models, force)
-    merged = reduce(lambda one, other: one.merge(other), map(model_file.read_model, models))
+    parts = [model_file.read_model(path) for path in models]
+    _ask_about_names([name for part in parts[1:] for name in part.classes], parts[0].classes, yes)
+    merged = reduce(lambda one, other: one.merge(other), parts)
     with model_file.model_lock(output, print_to_stderr):
         check_output(output, models, force)  # somebody else may have written it in the meantime
         model_file.write_model(merged, output)

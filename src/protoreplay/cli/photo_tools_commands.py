@@ -17,31 +17,35 @@ if TYPE_CHECKING:
 
 tools_app = typer.Typer()
 
-PhotoPaths = Annotated[list[Path], typer.Argument(metavar="PATH...", help="Photos, or folders of them.")]
+PhotoPaths = Annotated[list[Path], typer.Argument(metavar="PATH...", help="Photos, or folders of photos.")]
 
 
 @tools_app.command("sort")
 def sort_by_answer(
     path: Annotated[Path | None, typer.Argument(metavar="MODEL", help="The model's file.")] = None,
-    photos: Annotated[list[Path] | None, typer.Argument(metavar="PATH...", help="Photos, or folders of them.")] = None,
-    folder: Annotated[Path | None, typer.Option("--output", "-o", metavar="FOLDER", help="Where to.")] = None,
+    photos: Annotated[
+        list[Path] | None, typer.Argument(metavar="PATH...", help="Photos, or folders of photos.")
+    ] = None,
+    folder: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FOLDER", help="Folder to sort into.")
+    ] = None,
     move: Annotated[bool, typer.Option("--move", help="Move the photos instead of copying them.")] = False,
     link: Annotated[bool, typer.Option("--link", help="Make symbolic links instead of copies.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would go where.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would go where, and change nothing.")] = False,
     undo: Annotated[
-        Path | None, typer.Option("--undo", metavar="FOLDER", help="Take back all that was sorted into FOLDER.")
+        Path | None, typer.Option("--undo", metavar="FOLDER", help="Undo everything that was sorted into FOLDER.")
     ] = None,
     write_xmp: Annotated[
-        bool, typer.Option("--write-xmp", help="Also put each class into the photo's sidecar, as a keyword.")
+        bool, typer.Option("--write-xmp", help="Also write the class into the photo's XMP sidecar, as a keyword.")
     ] = False,
     unsure: Annotated[
-        float, typer.Option(help="Answers of a lower probability go to `unsure`; 0: none.", min=0, max=1)
+        float, typer.Option(help="Put answers below this probability into `unsure`; 0 disables it.", min=0, max=1)
     ] = 0.5,
     unknown: Unknown = None,
     encoder: EncoderName = None,
     no_cache: NoCache = False,
 ) -> None:
-    """Put each photo into a folder named as its answer, `unknown` and `unsure` included; nothing is overwritten."""
+    """Put each photo into a folder named after its answer, or into `unknown` or `unsure`. No file is overwritten."""
     if undo is not None:
         _undo_sort(undo)
         return
@@ -94,23 +98,28 @@ def _undo_sort(folder: Path) -> None:
         print_to_stderr(problem)
     print_to_stderr(f"{folder}: {count} {'file was' if count == 1 else 'files were'} taken back")
     if problems:
-        raise UserError(f"{len(problems)} could not be taken back; the log has them still")
+        raise UserError(f"{counted(len(problems), 'file')} could not be taken back and stay in the log")
 
 
 @tools_app.command("suggest")
 def suggest_next(
     path: ModelFile,
     photos: PhotoPaths,
-    count: Annotated[int, typer.Option("--count", "-n", help="How many.", min=1)] = 10,
+    count: Annotated[int, typer.Option("--count", "-n", help="Number of photos to suggest.", min=1)] = 10,
     folder: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FOLDER", help="Also a new folder of links to them.")
+        Path | None,
+        typer.Option(
+            "--output", "-o", metavar="FOLDER", help="Also make this new folder, with links to the suggested photos."
+        ),
     ] = None,
-    format: Annotated[str, typer.Option(metavar="text|json|paths", help="json is one object a line.")] = "text",
+    format: Annotated[
+        str, typer.Option(metavar="text|json|paths", help="Output format; json prints one object per line.")
+    ] = "text",
     unknown: Unknown = None,
     encoder: EncoderName = None,
     no_cache: NoCache = False,
 ) -> None:
-    """Say which photos to label next: unsure ones, unlike what is known, one of each kind."""
+    """List the photos to label next: photos that the model is unsure of, one of each kind, unlike what was taught."""
     import json
 
     from protoreplay.photos import suggesting
@@ -138,11 +147,11 @@ def suggest_next(
         else:
             print_line(one.answer.photo if format == "paths" else str(one))
     if not found:
-        print_to_stderr("nothing to suggest: all photos were taught, or could not be read")
+        print_to_stderr("nothing to suggest: every photo was taught before or could not be read")
     if folder is not None:
         suggesting.link_suggestions(found, folder)
         print_to_stderr(
-            f"{folder}: links to {counted(len(found), 'photo')}; put them into folders of their classes and teach those"
+            f"{folder}: links to {counted(len(found), 'photo')}; move them into one folder per class and teach these"
         )
     if left := len(unreadable) + len(zips):
         raise UserError(f"{left} of {counted(len(files) + len(zips), 'file')} could not be read")
@@ -152,11 +161,13 @@ def suggest_next(
 def check_folder(
     folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="A sub-folder of photos per class.")],
     encoder: EncoderName = None,
-    few: Annotated[int, typer.Option(help="Photos that differ, below which a class has too few.", min=1)] = 5,
-    format: Annotated[str, typer.Option(metavar="text|json", help="json is one object a line.")] = "text",
+    few: Annotated[int, typer.Option(help="Number of distinct photos below which a class has too few.", min=1)] = 5,
+    format: Annotated[
+        str, typer.Option(metavar="text|json", help="Output format; json prints one object per line.")
+    ] = "text",
     no_cache: NoCache = False,
 ) -> None:
-    """Look at a folder before teaching it: a photo in two classes, photos that look misplaced or almost alike."""
+    """Check a folder before teaching it: photos in two classes, photos that look misplaced, and near-duplicates."""
     from protoreplay.photos import checking
     from protoreplay.photos.photo_paths import photos_by_class
 
@@ -170,7 +181,7 @@ def check_folder(
         print_line(one.as_json() if format == "json" else f"{one.kind}: {one.text}")
     total = sum(map(len, photos.values()))
     of = f"{counted(total, 'photo')} of {counted(len(photos), 'class', 'classes')}"
-    print_to_stderr(f"{of}: {len(found) or 'nothing'} to look at")
+    print_to_stderr(f"{of}: {counted(len(found), 'finding') if found else 'no findings'}")
 
 
 def _name_zips(zips: list[Path]) -> None:

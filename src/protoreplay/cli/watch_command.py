@@ -22,14 +22,16 @@ watch_app = typer.Typer()
 def watch_source(
     path: ModelFile,
     source: Annotated[
-        str, typer.Argument(metavar="FOLDER|URL", help="A folder, or a camera's address: http://..., rtsp://...")
+        str,
+        typer.Argument(metavar="FOLDER|URL", help="Folder to watch, or address of a camera: http://... or rtsp://..."),
     ],
     every: Annotated[
         float | None,
-        typer.Option(help="Seconds between two looks.", min=0.05, show_default="1; 10 for a camera"),
+        typer.Option(help="Seconds between checks for new photos.", min=0.05, show_default="1; 10 for a camera"),
     ] = None,
     program: Annotated[
-        str | None, typer.Option("--exec", metavar="PROGRAM", help="Run it for each answer, which it reads as JSON.")
+        str | None,
+        typer.Option("--exec", metavar="PROGRAM", help="Program to run for each answer; it reads the answer as JSON."),
     ] = None,
     mqtt: Annotated[
         str | None,
@@ -40,17 +42,19 @@ def watch_source(
         ),
     ] = None,
     topic: Annotated[
-        str, typer.Option(help="Of the messages.", show_default="protoreplay/NAME, of the folder or camera")
+        str, typer.Option(help="MQTT topic of the messages.", show_default="protoreplay/NAME, of the folder or camera")
     ] = "",
-    once: Annotated[bool, typer.Option("--once", help="Answer what is there, and stop.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Answer the photos that are there, then stop.")] = False,
     state: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Where to note what was answered.", show_default="in the user's cache"),
+        typer.Option(
+            metavar="FILE", help="File that records which photos were answered.", show_default="in the user's cache"
+        ),
     ] = None,
     unknown: Unknown = None,
     encoder: EncoderName = None,
 ) -> None:
-    """Answer photos as they arrive in a folder or from a camera, each once, as JSON lines."""
+    """Answer each photo once as it arrives in a folder or from a camera, and print the answers as JSON lines."""
     from protoreplay.core.locks import held_lock
     from protoreplay.core.places import make_cache_folder
     from protoreplay.photos import cameras, watching
@@ -85,7 +89,7 @@ def _deliveries(
 
     deliveries: list[AnswerDelivery] = []
     if topic and not mqtt:
-        raise UserError("--topic goes with --mqtt HOST")
+        raise UserError("--topic needs --mqtt HOST")
     if mqtt:
         from protoreplay.photos.mqtt import MqttDelivery
 
@@ -113,7 +117,7 @@ class _Reloading:
             self._mark = mark
             self.classifier.replace(model_file.read_model(self.path))
             self.classifier.configure(self.unknown)
-            print_to_stderr(f"{self.path} has changed: answers come from the new one")
+            print_to_stderr(f"{self.path} has changed: using the new model")
 
     def _found(self) -> tuple[int, int] | None:
         try:

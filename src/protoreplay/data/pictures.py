@@ -170,7 +170,7 @@ _KINDS: tuple[tuple[int, tuple[bytes, ...], str], ...] = (
     (0, (b"PK\x03\x04", b"\x1f\x8b", b"7z\xbc\xaf", b"Rar!"), "an archive: unpack it"),
     (0, (b"\x00\x00\x00\x0cJXL ", b"\xff\x0a"), "JPEG XL: save it as JPEG or PNG"),
     (0, (b"\x00\x00\x00\x0cjP  ", b"\xff\x4f\xff\x51"), "JPEG 2000: save it as JPEG or PNG"),
-    (0, (b"\x00\x00\x01\x00", b"\x00\x00\x02\x00", b"icns"), "an icon: save it as PNG"),
+    (0, (b"\x00\x00\x01\x00", b"icns"), "an icon: save it as PNG"),
     (0, (b"8BPS",), "a Photoshop file: save it as JPEG or PNG"),
     (0, (b"FUJIFILMCCD-RAW", b"IIRO", b"IIU\x00"), "a raw photo: save it as JPEG with the camera's program"),
     (0, (b"%PDF",), "a PDF: save its page as PNG"),
@@ -247,11 +247,11 @@ def _upright_rgb(image: Image.Image, least: int) -> Image.Image:
         ImageOps.exif_transpose(image, in_place=True)
         return _to_rgb(image)
     image.load()
-    side = min(image.size)
-    factor = max(1, side // least)
+    factor = max(1, min(image.size) // least)
+    side = min(image.size) // factor * factor
     left, top = (image.width - side) // 2, (image.height - side) // 2
     rows = factor * max(1, _BAND // (side * factor))
-    reduced = Image.new("RGB", (-(-side // factor),) * 2)
+    reduced = Image.new("RGB", (side // factor,) * 2)
     for start in range(0, side, rows):
         band = image.crop((left, top + start, left + side, top + min(start + rows, side)))
         reduced.paste(_to_rgb(band).reduce(factor), (0, start // factor))

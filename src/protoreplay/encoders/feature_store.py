@@ -1,9 +1,9 @@
 """Features on disk, by the content of images: made once for all runs, processes and commands of a user.
 
 One folder for each encoder's fingerprint, in it files of some hundred images each. A file is written whole or not at
-all, never changed, and read by memory map, so that processes share it. Who makes features holds the folder's lock
-meanwhile, so that others wait and find them made. The files that were not used for the longest time go when all
-together grow over a limit. A file that is damaged, or a disk that is full or read-only, costs time only.
+all, and never changed. Who makes features holds the folder's lock meanwhile, so that others wait and find them made.
+The files that were not used for the longest time go when all together grow over a limit. A file that is damaged, or a
+disk that is full or read-only, costs time only.
 """
 
 import contextlib
@@ -34,8 +34,6 @@ PIECE = 256
 SMALL_FILES = 32
 """So many files of fewer images than that become one."""
 KEY = hashlib.sha256().digest_size
-ALIGNED = 64
-"""The header takes a multiple of so many bytes, blanks before its end, so that the numbers behind it lie well."""
 SUFFIX = ".features"
 MOST_BYTES, LONGEST_HEAD = 2**30, 2**16
 """Of a file, and of its first line."""
@@ -132,9 +130,8 @@ class FeatureStore:
         path = self._folder / f"{digest[:32]}{SUFFIX}"
         self._seen.add(path)
         self._know(path, StoredRows(keys, rows))
-        header = json.dumps(about).encode()
         try:
-            write_whole(path, header.ljust(-(-len(header) // ALIGNED) * ALIGNED + ALIGNED - 1) + b"\n" + body)
+            write_whole(path, json.dumps(about).encode() + b"\n" + body)
         except OSError:
             return None
         return path
@@ -206,19 +203,16 @@ def _read_head(path: Path) -> _PieceSaid:
 
 
 def _read_rows(path: Path, fingerprint: str) -> StoredRows:
+    # Not by memory map: another machine may remove the file, and on network disks that would end this process.
     with open_regular(path, MOST_BYTES) as file:
-        header = file.readline(LONGEST_HEAD)
-        about = checked_json(header, _PieceSaid)
-        body = np.memmap(file, np.uint8, "r", offset=len(header))
+        about = checked_json(file.readline(LONGEST_HEAD), _PieceSaid)
+        body = file.read()
     count, width = about.images, about.width
-    whole = about.fingerprint == fingerprint and about.sha256 == hashlib.sha256(body.data).hexdigest()
+    whole = about.fingerprint == fingerprint and about.sha256 == hashlib.sha256(body).hexdigest()
     if not whole or len(body) != count * (KEY + 4 * width):
         raise ValueError("damaged")
-    # A view without the class: each piece of a memmap is slow to take.
-    plain = body.view(np.ndarray)
-    keys = plain[: count * KEY].tobytes()
-    rows = plain[count * KEY :].view(np.float32).reshape(count, width)
-    return StoredRows([keys[start : start + KEY] for start in range(0, len(keys), KEY)], rows)
+    rows = np.frombuffer(body, np.float32, offset=count * KEY).reshape(count, width)
+    return StoredRows([body[start : start + KEY] for start in range(0, count * KEY, KEY)], rows)
 
 
 @functools.lru_cache(maxsize=16)

@@ -154,7 +154,7 @@ def _lite(name: str) -> FrozenEncoder:
             "timm:NAME, or a file that ends in .onnx"
         )
     size = int(side) if side else SIZES[base]
-    content = efficientnet_weights.weights_path(base).read_bytes()
+    content = efficientnet_weights.read_weights(base)
     steps = Preprocessing(
         size, (efficientnet_weights.MEAN,) * 3, (efficientnet_weights.STD,) * 3, efficientnet_weights.READOUT
     )

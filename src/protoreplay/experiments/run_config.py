@@ -47,7 +47,7 @@ class CodePart(BaseModel):
 class TaskShots(TypedDict):
     """What `shots.json` says of a task, at least."""
 
-    __pydantic_config__ = ConfigDict(extra="allow")  # type: ignore[misc]
+    __pydantic_config__ = ConfigDict(extra="allow", strict=True)  # type: ignore[misc]
 
     task: int
     classes: list[int]
@@ -58,6 +58,8 @@ class TaskShots(TypedDict):
 class KeptItem(TypedDict):
     """As `protoreplay.methods.state.LedgerItem`."""
 
+    __pydantic_config__ = ConfigDict(strict=True)  # type: ignore[misc]
+
     name: PlainText
     numbers: Annotated[int, Field(ge=0)]
     bytes: Annotated[int, Field(ge=0)]
@@ -65,6 +67,8 @@ class KeptItem(TypedDict):
 
 class RunEvent(TypedDict):
     """What a line of `events.jsonl` says of a task, at least."""
+
+    __pydantic_config__ = ConfigDict(strict=True)  # type: ignore[misc]
 
     task: Annotated[int, Field(ge=1)]
     learn_seconds: Annotated[FiniteFloat, Field(ge=0)]

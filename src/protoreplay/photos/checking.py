@@ -145,8 +145,7 @@ def _too_few(name: str, photos: Sequence[EmbeddedPhoto], near: float | None, few
     differ = len(np.unique(_groups(photos, near))) if photos else 0
     if differ < few:
         of = f" of {len(photos)}" if differ < len(photos) else ""
-        told = f"{differ}{of} {'photo' if differ == 1 and not of else 'photos'}"
-        text = f"'{name}' has too few: {told} that differ{'s' if differ == 1 and not of else ''}, better at least {few}"
+        text = f"'{name}' has too few distinct photos: {differ}{of}, teach at least {few}"
         yield FolderFinding("too few", text, (), (name,))
 
 

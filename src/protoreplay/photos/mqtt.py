@@ -80,7 +80,7 @@ class MqttDelivery:
                 return
             except BrokenConnectionError as error:
                 if pause == 0.5:
-                    self.say(f"the MQTT broker {self.shown} is gone ({error}): waiting for it")
+                    self.say(f"the MQTT broker {self.shown} is gone ({error}): waiting until it is back")
                 self._close()
                 again, pause = True, min(2 * pause, LONGEST_PAUSE)
                 time.sleep(pause / 2)

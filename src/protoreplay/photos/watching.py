@@ -85,7 +85,7 @@ class WatchState:
         self._done: dict[str, tuple[FileMark, str]] = {}
         make_cache_folder(path.parent)
         for line in read_regular(path, MOST_BYTES).splitlines() if path.exists() else ():
-            with contextlib.suppress(ValueError, KeyError, TypeError):  # a line that a kill has cut off
+            with contextlib.suppress(ValueError, KeyError, TypeError, OverflowError):  # a line that a kill has cut off
                 self._take(plain_json(line))
 
     def is_done(self, place: str, mark: FileMark) -> bool:
