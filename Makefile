@@ -13,7 +13,7 @@ demo: $(INSTALLED)
 
 test: lint suite
 
-# The tests alone. With other versions: make suite VENV=build/oldest CONSTRAINTS=constraints-oldest.txt
+# The tests alone. With the newest versions: make suite VENV=build/newest CONSTRAINTS=/dev/null
 suite: $(INSTALLED)
 	$(BIN)/pytest -n 2 --dist worksteal
 

@@ -71,7 +71,7 @@ def test_of_many_variants_the_usual_settings_go_without_saying(tmp_path):
         ("counts.csv", "trained,tested,n,correct\n1,1,x,2\n", "counts.csv is not a table of trained,tested,n,correct"),
         ("counts.csv", "trained,tested,n,correct\n1,1,2\n", "counts.csv is not a table of trained,tested,n,correct"),
         ("events.jsonl", "", "events.jsonl is not the event log of a finished run"),
-        ("events.jsonl", "{}\n", "events.jsonl is not the event log of a finished run"),
+        ("events.jsonl", "{}\n", "events.jsonl is not the events of a run"),
     ],
 )
 def test_a_damaged_file_is_named(runs, file, content, message):

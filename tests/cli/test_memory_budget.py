@@ -62,7 +62,7 @@ def model(protoreplay, tiny, tmp_path):
     return tmp_path / "m"
 
 
-def test_pictures_at_the_command_line(model, contents):
+def test_pictures_at_the_command_line(model, contents, tiny):
     folder = model.parent / "bombs"
     folder.mkdir()
     for name, content in contents.items():
@@ -71,14 +71,14 @@ def test_pictures_at_the_command_line(model, contents):
             (folder / f"{name}-{copy}").write_bytes(content)
     names = [folder, *(folder / f"{name}-0" for name in contents if ALL)]
     for path in names:
-        code, said, peak = peak_of("predict", model, path, "--no-cache")
+        code, said, peak = peak_of("predict", model, path, "--no-cache", "--encoder", tiny)
         assert peak < BUDGET, (path, peak)
         assert code in (0, 2), said
         assert "Traceback" not in said
     with zipfile.ZipFile(model.with_name("bombs.zip"), "w", zipfile.ZIP_DEFLATED) as archive:
         for copy in range(3):
             archive.writestr(f"zeros-{copy}.png", bytes(250 * 2**20))
-    code, said, peak = peak_of("predict", model, model.with_name("bombs.zip"), "--no-cache")
+    code, said, peak = peak_of("predict", model, model.with_name("bombs.zip"), "--no-cache", "--encoder", tiny)
     assert (code, said.count("not a picture")) == (2, 3), said
     assert peak < BUDGET
 

@@ -62,7 +62,7 @@ def test_a_picture_of_why(protoreplay, model, tiny, tmp_path):
     for words, why in {
         ("photos/red/000.png", "-o", "why.png"): "why.png is there already",
         ("photos/red/000.png", "-o", "m.txt"): "ends in .png",
-        ("labels.csv", "-o", "other.png"): "labels.csv: unreadable",
+        ("labels.csv", "-o", "other.png"): "labels.csv: does not exist",
     }.items():
         code, _, err = protoreplay("explain", "m", "--encoder", tiny, *words)
         assert code == 2

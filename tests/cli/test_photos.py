@@ -115,6 +115,28 @@ def test_merged_names_that_are_all_but_the_same_are_asked_about(run, model, tiny
     ]
 
 
+def test_answers_that_go_to_a_file_show_progress_on_the_terminal(model, tiny, tmp_path):
+    terminal, its_end = os.openpty()
+    asked = ["predict", str(model), str(tmp_path / "photos"), "--format", "csv", "--encoder", tiny]
+    words = [sys.executable, "-m", "protoreplay.cli", *asked]
+    with (tmp_path / "out.csv").open("wb") as file:
+        process = subprocess.Popen(words, stdout=file, stderr=its_end, env={**os.environ, "TERM": "xterm"})
+    os.close(its_end)
+    said = b""
+    while True:
+        try:
+            part = os.read(terminal, 4096)
+        except OSError:  # how Linux tells the end of a terminal
+            break
+        if not part:
+            break
+        said += part
+    os.close(terminal)
+    assert process.wait(60) == 0, said.decode()
+    assert len((tmp_path / "out.csv").read_text().splitlines()) == 19
+    assert b"18/18" in said or b"100%" in said
+
+
 def test_teaching_the_same_folder_again_changes_nothing(run, model, tmp_path):
     before = model_file.read_model(model)
     _, out, _ = run("learn", model, tmp_path / "photos")

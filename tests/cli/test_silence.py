@@ -89,7 +89,17 @@ def test_photos_on_ray_report_nothing(alone, tmp_path, tiny):
     pytest.importorskip("ray", reason="the package ray is not installed")
     photos, model = fakes.photos(tmp_path / "photos"), str(tmp_path / "m.protoreplay")
     assert alone.run(*CALL, "learn", model, str(photos), "--encoder", tiny).returncode == 0
-    words = ["predict", model, str(photos / "red"), "--engine", "ray", "--work", str(tmp_path / "work")]
+    words = [
+        "predict",
+        model,
+        str(photos / "red"),
+        "--engine",
+        "ray",
+        "--work",
+        str(tmp_path / "work"),
+        "--encoder",
+        tiny,
+    ]
     done = alone.run(*CALL, *words)
     assert done.returncode == 0, done.stderr
     assert (alone.heard(), alone.strange_files()) == ([], [])

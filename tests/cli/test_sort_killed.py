@@ -47,8 +47,9 @@ def test_every_photo_exists_once_and_all_is_restored(protoreplay, tiny, tmp_path
     home, folder = real_photos.sub_folders(tmp_path / "home", PHOTOS), tmp_path / "sorted"
     before, photos = tree(home), contents(home)
     assert sum(photos.values()) == PHOTOS
-    assert protoreplay("learn", "m", home, "--encoder", real_photos.encoder_for(tiny))[0] == 0
-    sort, undo, killed = ("m", home, "-o", folder, "--move"), ("--undo", folder), 0
+    encoder = ("--encoder", real_photos.encoder_for(tiny))
+    assert protoreplay("learn", "m", home, *encoder)[0] == 0
+    sort, undo, killed = ("m", home, "-o", folder, "--move", *encoder), ("--undo", folder), 0
     while killed < KILLS:
         for _ in range(4 if KILLS > 4 else 1):
             killed += killed_after(sorting(*sort), folder, random.randint(1, PHOTOS // 4))

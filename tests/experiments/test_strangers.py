@@ -203,11 +203,11 @@ def test_names_are_short_where_that_is_unambiguous(tmp_path):
         ("split-digits", "mine.py:Temper", {}, r"unknown name 'Temper' in mine\.py \(did you mean Tempered\?\)"),
         ("split-digits", "mine.py:NUMBER", {}, r"mine\.py:NUMBER is no method: give a class of"),
         ("split-digits", "mine.py:SmallResNet", {}, r"mine\.py:SmallResNet is no method"),
-        ("split-digits", "sgd", {"encoder": "mine.py:NUMBER"}, r"mine\.py:NUMBER is no encoder"),
-        ("split:mine.py:NUMBER", "sgd", {}, r"mine\.py:NUMBER is no dataset"),
+        ("split-digits", "sgd", {"encoder": "mine.py:NUMBER"}, r"mine\.py:NUMBER is not an encoder"),
+        ("split:mine.py:NUMBER", "sgd", {}, r"mine\.py:NUMBER is not a dataset"),
         ("split:mine.py:SmallResNet", "sgd", {}, r"dataset mine\.py:SmallResNet cannot be loaded: TypeError"),
         ("split:mine.py:dict", "sgd", {}, r"unknown name 'dict' in mine\.py"),
-        ("mine.py:NUMBER", "sgd", {}, r"mine\.py:NUMBER is no protocol"),
+        ("mine.py:NUMBER", "sgd", {}, r"mine\.py:NUMBER is not a protocol"),
     ],
 )
 def test_what_is_something_else_is_one_line(protocol, method, settings, message):

@@ -392,7 +392,7 @@ def http_target(place: Path) -> Iterator[Case]:
 
 
 WORDS = (
-    *("m", "absent", "photos", "photos/red/000.png", "run", ".", "..", "", "-", "--", "\x00", "a\nb", "x" * 5000, "é"),
+    *("m", "absent", "photos", "photos/red/000.png", "run", ".", "", "-", "--", "\x00", "a\nb", "x" * 5000, "é"),
     *(
         "red",
         "--json",

@@ -35,9 +35,7 @@ def sort_by_answer(
     undo: Annotated[
         Path | None, typer.Option("--undo", metavar="FOLDER", help="Undo everything that was sorted into FOLDER.")
     ] = None,
-    write_xmp: Annotated[
-        bool, typer.Option("--write-xmp", help="Also write the class into the photo's XMP sidecar, as a keyword.")
-    ] = False,
+    write_xmp: Annotated[bool, typer.Option("--write-xmp", help="Also write the class into an XMP sidecar.")] = False,
     unsure: Annotated[
         float, typer.Option(help="Put answers below this probability into `unsure`; 0 disables it.", min=0, max=1)
     ] = 0.5,

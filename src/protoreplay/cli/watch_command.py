@@ -21,10 +21,7 @@ watch_app = typer.Typer()
 @watch_app.command("watch")
 def watch_source(
     path: ModelFile,
-    source: Annotated[
-        str,
-        typer.Argument(metavar="FOLDER|URL", help="Folder to watch, or address of a camera: http://... or rtsp://..."),
-    ],
+    source: Annotated[str, typer.Argument(metavar="FOLDER|URL", help="Folder, or address of a camera (http or rtsp).")],
     every: Annotated[
         float | None,
         typer.Option(help="Seconds between checks for new photos.", min=0.05, show_default="1; 10 for a camera"),
@@ -63,11 +60,10 @@ def watch_source(
     classifier = open_classifier(path, encoder, cache=False, must_exist=True)
     classifier.configure(unknown)
     shown = cameras.SnapshotCamera(source).shown if is_camera else str(Path(source).absolute())
-    state = state or watching.state_file(path.absolute(), shown, mqtt, topic, program)
-    make_cache_folder(state.parent)
+    make_cache_folder((state := state or watching.state_file(path.absolute(), shown, mqtt, topic, program)).parent)
     with contextlib.ExitStack() as stack:
-        busy = f"another process is watching {shown}"
-        stack.enter_context(held_lock(state.with_name(state.name + ".lock"), print_to_stderr, busy))
+        lock, busy = state.with_name(state.name + ".lock"), f"another process is watching {shown}"
+        stack.enter_context(held_lock(lock, print_to_stderr, busy))
         known = watching.WatchState(state)
         watched: watching.WatchedCamera | watching.WatchedFolder
         if is_camera:

@@ -38,7 +38,9 @@ class BarView(ProgressView):
     """Bars on the terminal, with what is said above them; `transient` ones are gone at the end."""
 
     def __init__(self, console: Console, *columns: ProgressColumn, transient: bool) -> None:
-        self.bars = RichProgress(*columns, console=console, transient=transient)
+        # What is printed meanwhile goes above the bars, but only on a terminal: rich would take it out of a file, too.
+        shown = sys.stdout.isatty()
+        self.bars = RichProgress(*columns, console=console, transient=transient, redirect_stdout=shown)
 
     def __enter__(self) -> Self:
         self.bars.start()

@@ -49,21 +49,21 @@ class ZipReader:
 
     def read(self, member: zipfile.ZipInfo) -> bytes:
         """The bytes of a member, in pieces up to the size that it claims; a `UserError` if there are more or fewer."""
-        content = bytearray()
+        content = io.BytesIO()  # which gives its bytes away without a copy
         try:
             with self._lock, self._archive.open(member) as file:
                 self._budget.spend(size=member.file_size)
-                while len(content) <= member.file_size:
+                while content.tell() <= member.file_size:
                     with self._budget.timed():
-                        piece = file.read(min(PIECE, member.file_size + 1 - len(content)))
+                        piece = file.read(min(PIECE, member.file_size + 1 - content.tell()))
                     if not piece:
                         break
-                    content += piece
+                    content.write(piece)
         except (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError, RuntimeError) as error:
             raise UserError(f"unreadable ({' '.join(str(error).split())})") from None
-        if len(content) != member.file_size:
+        if content.tell() != member.file_size:
             raise UserError("unreadable (its size is not the one that the zip file claims)")
-        return bytes(content)
+        return content.getvalue()
 
     def _checked(self, member: zipfile.ZipInfo) -> str:
         regular = stat.S_IFMT(member.external_attr >> 16) in (0, stat.S_IFREG)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from protoreplay.core.errors import UserError, unknown_name
+from protoreplay.core.words import counted
 from protoreplay.encoders.pretrained import FrozenEncoder, check_same_encoder
 from protoreplay.photos.photo_class import PhotoClass
 from protoreplay.prototypes.calibration import HeadCalibration, calibrate_left_out, left_out_again
@@ -108,7 +109,8 @@ class PhotoModel:
             elif not np.array_equal(own.seen, theirs.seen):
                 both = int(np.isin(theirs.seen, own.seen).sum())
                 raise UserError(
-                    f"{both} photos of '{name}' are in both models and would count twice: forget one of the two"
+                    f"both models were taught {counted(both, 'photo')} of '{name}', which may count only once: "
+                    "forget the class in one of them"
                 )
         # Equal moments keep the order of the two models.
         history = tuple(sorted((*self.history, *other.history), key=lambda event: float(event["time"])))
@@ -149,7 +151,8 @@ class PhotoModel:
             raise UserError(f"'{name}' cannot be united with itself: name two classes")
         if both := int(np.isin(one.seen, other.seen).sum()):
             raise UserError(
-                f"{both} photos are in '{name}' and in '{into}' and would count twice: forget one of the two"
+                f"'{name}' and '{into}' were both taught {counted(both, 'photo')}, which may count only once: "
+                "forget one of the classes"
             )
         united = replace(self._without(name)._adding({into: one}), history=self._relabelled_history(name, into))
         return united._noting("unite", {into: one.count + other.count})

@@ -153,6 +153,7 @@ _LATEX = {
 
 def _latex(text: str) -> str:
     escaped = re.sub("|".join(map(re.escape, _LATEX)), lambda found: _LATEX[found[0]], text)
+    escaped = re.sub(r"`([^`]+)`", r"\\texttt{\1}", escaped)
     return re.sub(r"(?<![\w$])-(?=\d)", "$-$", escaped)
 
 
