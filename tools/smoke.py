@@ -21,7 +21,7 @@ FILES = (
     "report/sections.html",
     "photos/serve/docs.html",
     "photos/serve/page/index.html",
-    "photos/serve/page/page.css",
+    "photos/serve/page/base.css",
     "photos/serve/page/page.js",
 )
 PHOTOS = (
