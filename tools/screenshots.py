@@ -26,6 +26,10 @@ VIEWS = ("Teach", "Ask", "Live", "Improve", "Model")
 DESK, PHONE = {"width": 1280, "height": 860}, {"width": 390, "height": 800}
 RUN = [sys.executable, "-c", "from protoreplay.cli import main; main()"]
 MOST_BYTES = 200_000
+DECODED = """
+Promise.all([...document.images].filter(one => one.src && one.loading !== "lazy")
+  .map(one => one.decode().catch(() => {})))
+"""
 
 
 @contextlib.contextmanager
@@ -66,7 +70,7 @@ def view(page: Page, name: str) -> None:
 
 def take(page: Page, path: Path, whole: bool = False) -> None:
     page.wait_for_load_state("networkidle")
-    page.evaluate("Promise.all([...document.images].filter(one => one.src).map(one => one.decode().catch(() => {})))")
+    page.evaluate(DECODED)
     page.screenshot(path=path, full_page=whole)
     with Image.open(path) as image:
         small = image.convert("RGB").quantize(256, dither=Image.Dither.NONE)

@@ -18,9 +18,9 @@ from protoreplay.photos.serve.served_model import ServedModel
 
 
 @contextlib.contextmanager
-def serving(model: Path, encoder: str | None = None) -> Iterator[str]:
+def serving(model: Path, encoder: str) -> Iterator[str]:
     """The address of a server in this process, which starts at once; the model is new where there is no file."""
-    known = Classifier.load(model, cache=False) if model.exists() else Classifier(encoder, keep=8, cache=False)
+    known = Classifier.load(model, encoder, cache=False) if model.exists() else Classifier(encoder, keep=8, cache=False)
     application = app.create_app(ServedModel(model, known.encoder, known.state))
     with socket.create_server(("127.0.0.1", 0)) as listening:
         server = uvicorn.Server(uvicorn.Config(application, log_level="warning"))

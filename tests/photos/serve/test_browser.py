@@ -131,11 +131,11 @@ def test_two_classes_are_recorded_and_asked_live(browser, tiny, tmp_path):
         closed(page)
 
 
-def test_a_hundred_photos_are_asked_corrected_undone_and_redone(browser, copied, tmp_path):
+def test_a_hundred_photos_are_asked_corrected_undone_and_redone(browser, copied, tiny, tmp_path):
     many = tmp_path / "many"
     fakes.photos(many, 25, 100, ("red", "green", "blue", "yellow"))
     paths = [path.rename(many / f"{path.parent.name} {path.name}") for path in sorted(many.rglob("*.png"))]
-    with serving(copied) as address:
+    with serving(copied, tiny) as address:
         page = opened(browser, address)
         ask(page, paths)
         before = said(page)
@@ -183,14 +183,14 @@ def takes_answers_away(page, paths):
         assert folders[row["photo"]] == (row["label"] if sure else "unsure" if row["label"] else "unknown")
 
 
-def test_one_file_of_36_mb_among_eight(browser, photos, copied, tmp_path):
+def test_one_file_of_36_mb_among_eight(browser, photos, copied, tiny, tmp_path):
     some = tmp_path / "some"
     some.mkdir()
     for path in sorted((photos / "taught" / "red").iterdir()):
         shutil.copy(path, some)
     (some / "huge.png").write_bytes(b"\x89PNG" + bytes(36 * 2**20))
     (some / "broken.jpg").write_bytes(b"no picture at all")
-    with serving(copied) as address:
+    with serving(copied, tiny) as address:
         page = opened(browser, address)
         drop_paths(page, page.locator("article.add"), [some])
         page.locator(".problems li", has_text="huge.png: 36.0 MB; 20 MB at most").wait_for()
@@ -211,15 +211,15 @@ def test_one_file_of_36_mb_among_eight(browser, photos, copied, tmp_path):
         closed(page)
 
 
-def test_the_server_is_killed_and_restarted_under_the_page(browser, photos, copied):
-    with running(copied, "--token", "a long secret") as (_, address):
+def test_the_server_is_killed_and_restarted_under_the_page(browser, photos, copied, tiny):
+    with running(copied, "--encoder", tiny, "--token", "a long secret") as (_, address):
         page = opened(browser, address)
         ask(page, [photos / "one red.png"])
         port = re.search(r":(\d+)/", address)[1]
     page.locator("#banner", has_text="does not answer").wait_for()
     page.locator("#ask .drop-zone input").first.set_input_files([photos / "one green.png"])
     page.locator(".tile.unread").wait_for()
-    with running(copied, "--token", "a long secret", "--port", port):
+    with running(copied, "--encoder", tiny, "--token", "a long secret", "--port", port):
         page.locator("#banner").wait_for(state="hidden")
         # What could not be asked is asked again, and what the new server has not seen can be corrected.
         page.wait_for_function("() => document.querySelectorAll('#ask .tile.unread').length === 0")
@@ -231,10 +231,10 @@ def test_the_server_is_killed_and_restarted_under_the_page(browser, photos, copi
         closed(page)
 
 
-def test_two_tabs_and_the_command_line(browser, photos, copied):
+def test_two_tabs_and_the_command_line(browser, photos, copied, tiny):
     from protoreplay.photos import model_file
 
-    with serving(copied) as address:
+    with serving(copied, tiny) as address:
         one, other = opened(browser, address), opened(browser, address)
         ask(other, [photos / "one red.png"])
         view(one, "Teach")
@@ -252,8 +252,8 @@ def test_two_tabs_and_the_command_line(browser, photos, copied):
         closed(other)
 
 
-def test_classes_are_united_forgotten_and_lose_photos(browser, copied):
-    with serving(copied) as address:
+def test_classes_are_united_forgotten_and_lose_photos(browser, copied, tiny):
+    with serving(copied, tiny) as address:
         page = opened(browser, address)
         page.get_by_role("button", name="More for blue").click()
         page.get_by_role("menuitem", name="Unite").click()
@@ -286,8 +286,8 @@ def test_classes_are_united_forgotten_and_lose_photos(browser, copied):
         closed(page)
 
 
-def test_details_say_why_and_improve_says_what_next(browser, photos, copied):
-    with serving(copied) as address:
+def test_details_say_why_and_improve_says_what_next(browser, photos, copied, tiny):
+    with serving(copied, tiny) as address:
         page = opened(browser, address)
         ask(page, [photos / "one red.png", photos / "one yellow.png"])
         page.locator(".tile .open[aria-label^='one yellow.png']").click()

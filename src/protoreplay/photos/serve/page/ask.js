@@ -6,7 +6,7 @@ import { saveCsv, saveZip } from "./ask_files.js";
 import { showDetails } from "./ask_details.js";
 import { askAbout, askAgain, asked, best, certainty, clearAsked, correct, onAnswers } from "./asked.js";
 import { button, el, freshId, icon } from "./dom.js";
-import { droppable, folderInput, photoInput, photoOf } from "./photos.js";
+import { droppable, folderInput, onPhone, photoInput, photoOf } from "./photos.js";
 import { labels, store, tried } from "./store.js";
 import { ask as text } from "./strings.js";
 import { sampleFile } from "./teach.js";
@@ -33,7 +33,7 @@ const takeSamples = tried(async () => {
 
 function dropZone() {
   const samples = button(text.samples, takeSamples, { class: "link samples" });
-  const element = el("div", { class: "drop-zone" }, icon("photos"), el("p", { class: "big", text: text.empty }), el("p", { class: "soft", text: text.emptyHint }),
+  const element = el("div", { class: "drop-zone" }, icon("photos"), el("p", { class: "big", text: text.empty }), onPhone ? null : el("p", { class: "soft", text: text.emptyHint }),
     el("div", { class: "row centre" }, photoInput(takeGroups, undefined, { strong: true }), folderInput(takeGroups)), samples);
   droppable(element, takeGroups);
   return element;

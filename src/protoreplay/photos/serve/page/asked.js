@@ -67,8 +67,8 @@ function send(photos) {
 export function askAbout(photos) {
   asked.revision ||= revisionOf(store.state);
   asked.photos.unshift(...photos);
-  tell();
   send(photos.filter((photo) => !photo.problem));
+  tell();
 }
 
 export function clearAsked() {

@@ -71,7 +71,9 @@ function arrange() {
   const side = markerSide(markers.length, Math.min(width, height)) * Math.min(sight.zoom ** 0.25, 1.6);
   const scale = (1 - 2 * MARGIN) * sight.zoom;
   const short = Math.min(width, height) * scale;
-  const [wide, tall] = [Math.max(short, width * scale * 0.8), short];
+  // A wide screen is filled, but directions stay what they are: nothing is stretched to more than twice its height.
+  const across = 2 * Math.max(...markers.map((one) => Math.abs(one.x - 0.5))) || 1;
+  const [wide, tall] = [Math.max(short, Math.min((width * scale) / across, 2 * short)), short];
   for (const one of markers) {
     one.tx = one.px = width / 2 + (one.x - 0.5) * wide + sight.x;
     one.ty = one.py = height / 2 + (one.y - 0.5) * tall + sight.y;

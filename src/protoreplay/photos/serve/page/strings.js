@@ -33,6 +33,12 @@ export const first = {
     ["Name them", "Say what each group of photos shows. Ten photos of each are a good start."],
     ["Try it", "Ask about a new photo. If the answer is wrong, correct it: that teaches, too."],
   ],
+  phoneSteps: [
+    ["Add photos", "Take or choose a few photos of one thing."],
+    ["Name them", "Say what they show, and go on with the next thing. Ten photos of each are a good start."],
+    ["Try it", "Ask about a new photo. If the answer is wrong, correct it: that teaches, too."],
+  ],
+  start: "Start with a few photos",
   drop: "Drop photos or folders here",
   samples: "Try it with sample photos",
   samplesReady: "Three kinds of fruit are ready. Press Teach.",

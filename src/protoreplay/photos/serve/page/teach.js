@@ -3,7 +3,7 @@
 import { get } from "./api.js";
 import { classCard } from "./class_card.js";
 import { button, el, freshId, icon, lastOnly } from "./dom.js";
-import { droppable, folderInput, photoInput, photoOf } from "./photos.js";
+import { droppable, folderInput, onPhone, photoInput, photoOf } from "./photos.js";
 import { isStaged, recordButton, stage, startStaging } from "./staging.js";
 import { store, tried } from "./store.js";
 import { first as firstText, teach as text } from "./strings.js";
@@ -30,9 +30,9 @@ const takeSamples = tried(async () => {
 });
 
 function firstMinute() {
-  const steps = firstText.steps.map(([head, body]) => el("li", {}, el("h3", { text: head }), el("p", { class: "soft", text: body })));
+  const steps = (onPhone ? firstText.phoneSteps : firstText.steps).map(([head, body]) => el("li", {}, el("h3", { text: head }), el("p", { class: "soft", text: body })));
   const zone = el("div", { class: "hero-drop" }, icon("photos"),
-    el("p", { class: "big", text: firstText.drop }),
+    el("p", { class: "big", text: onPhone ? firstText.start : firstText.drop }),
     el("div", { class: "row centre" }, photoInput(stage, undefined, { strong: true }), folderInput(stage), recordButton()),
     button(firstText.samples, takeSamples, { class: "link" }));
   const element = el("section", { class: "hero", "aria-label": firstText.title, hidden: true },
@@ -51,7 +51,7 @@ function tools() {
 
 function addTile() {
   const element = el("article", { class: "card add", "aria-label": text.add }, icon("plus"),
-    el("h3", { text: text.add }), el("p", { class: "soft", text: text.addHint }),
+    el("h3", { text: text.add }), onPhone ? null : el("p", { class: "soft", text: text.addHint }),
     el("div", { class: "row centre" }, photoInput(stage), folderInput(stage), recordButton()));
   droppable(element, stage);
   return element;
