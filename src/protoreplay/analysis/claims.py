@@ -384,7 +384,8 @@ CLAIMS: tuple[Claim, ...] = (
 def gather_evidence(groups: Sequence[Group], motion: MotionRecord | None = None) -> Evidence:
     """What counts of runs and motion: the paper's protocol, images, tasks, shots and epochs, tested on test images."""
     counts = motion is not None and _is_papers(motion) and _is_made_with(motion.method.settings, PAPER)
-    kept = [group for group in groups if _is_papers(group.results[0].config)]
+    made = ((group, group.results[0].config) for group in groups)
+    kept = [group for group, config in made if config.encoder is None and _is_papers(config)]
     return Evidence(kept, motion if counts else None)
 
 
@@ -395,6 +396,5 @@ def _is_papers(made: Any) -> bool:
         made.protocol.name == PROTOCOL
         and made.evaluation == "test"
         and made.known_classes == KNOWN_CLASSES
-        and getattr(made, "encoder", None) is None
         and all(settings.get(key, value) == value for key, value in PUBLISHED.items())
     )
