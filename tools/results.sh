@@ -108,6 +108,8 @@ if protoreplay data path mini-imagenet; then
         ran split-mini-imagenet "${large[@]}" --methods vpr-paper
     fi
     recorded split-mini-imagenet "${large[@]}" --methods "$others"
+    [ "$target" != results ] || recorded fscil-mini-imagenet protoreplay bench fscil-mini-imagenet --encoder dictionary \
+        --methods "vpr,nearest-mean,slda,simplecil,ranpac,fecam,klda,acil" --seeds "$few"
     recorded ladder-split-mini-imagenet protoreplay ladder split-mini-imagenet --seeds "$few" "${fewer[@]}"
     cp "$runs"/ladder-split-mini-imagenet/ladder.csv "$target/ladder-split-mini-imagenet/"
 else
