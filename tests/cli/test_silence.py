@@ -77,8 +77,8 @@ def test_photos_report_nothing(alone, tmp_path, tiny):
     model = str(tmp_path / "m.protoreplay")
     for words in (
         [*CALL, "learn", model, str(photos), "--encoder", tiny],
-        [*CALL, "predict", model, str(photos / "red")],
-        [sys.executable, "-c", SERVED, *CALL, "serve", model, "--port", "0"],
+        [*CALL, "predict", model, str(photos / "red"), "--encoder", tiny],
+        [sys.executable, "-c", SERVED, *CALL, "serve", model, "--port", "0", "--encoder", tiny],
     ):
         done = alone.run(*words)
         assert done.returncode == 0, done.stderr

@@ -206,9 +206,9 @@ def not_finite(path):
     [
         (with_external_data, "some of its weights are in other files: save it as one file"),
         (with_nested_external_data, "some of its weights are in other files: save it as one file"),
-        (lambda path: fakes.tiny_encoder(path, about={"size": 100_000}), "is no ONNX encoder of images .*size"),
-        (lambda path: fakes.tiny_encoder(path, about={"std": [0, 1, 1]}), "is no ONNX encoder of images .*std"),
-        (lambda path: fakes.tiny_encoder(path, about={"mean": [0, 1]}), "is no ONNX encoder of images .*mean"),
+        (lambda path: fakes.tiny_encoder(path, about={"size": 100_000}), "is not an ONNX image encoder .*size"),
+        (lambda path: fakes.tiny_encoder(path, about={"std": [0, 1, 1]}), "is not an ONNX image encoder .*std"),
+        (lambda path: fakes.tiny_encoder(path, about={"mean": [0, 1]}), "is not an ONNX image encoder .*mean"),
         (not_finite, "gives features that are not finite numbers"),
         (os.mkfifo, "this is not a regular file: refused"),
     ],

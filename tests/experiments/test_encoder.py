@@ -93,7 +93,7 @@ def test_features_that_are_kept_are_not_made_again(tmp_path, monkeypatch):
     assert execute(RunSpec.from_plain(spec.to_plain()), tmp_path / "two") == first
     listed = CliRunner().invoke(app, ["data", "ls"])
     assert "features of random" in listed.output
-    assert "at most 2 GB" in listed.output
+    assert "limited to 2 GB" in listed.output
 
 
 LOGGED = """

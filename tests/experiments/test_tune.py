@@ -147,7 +147,7 @@ def test_the_command_tells_failures_and_edges(tmp_path, monkeypatch, capsys):
     assert told.out.splitlines()[-1].split() == ["failed", "lr=7.0", "(RuntimeError:", "broken)"]
     (stored,) = presets.parse_presets((tmp_path / "tuned.json").read_text())
     assert ("is the smallest that was tried" in told.err) == (stored.settings["lr"] == 1e-3)
-    assert f"take it with --methods sgd@{tmp_path / 'tuned.json'}" in told.err
+    assert f"use them with --methods sgd@{tmp_path / 'tuned.json'}" in told.err
 
 
 def test_what_is_stored_is_a_preset_of_ones_own_with_what_was_fixed(tmp_path, monkeypatch):

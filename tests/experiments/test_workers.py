@@ -118,7 +118,7 @@ def test_workers_that_cannot_start_are_one_line_that_says_why(tmp_path, monkeypa
     """As in a script without the usual guard, or one that comes from standard input."""
     main = sys.modules["__main__"]
     monkeypatch.setattr(main, "__spec__", None)
-    monkeypatch.setattr(main, "__file__", str(tmp_path / "gone.py"))
+    monkeypatch.setattr(main, "__file__", str(tmp_path / "gone.py"), raising=False)
     with pytest.raises(UserError, match=r'ended as it started \(exit code 1\).*if __name__ == "__main__":'):
         execute_grid(SPECS[:2], tmp_path / "runs", engine=partial(in_workers, jobs=1))
 
