@@ -27,7 +27,8 @@ DESK, PHONE = {"width": 1280, "height": 860}, {"width": 390, "height": 800}
 RUN = [sys.executable, "-c", "from protoreplay.cli import main; main()"]
 MOST_BYTES = 200_000
 DECODED = """
-Promise.all([...document.images].filter(one => one.src && one.loading !== "lazy")
+Promise.all([...document.images]
+  .filter(one => one.src && (one.loading !== "lazy" || one.getBoundingClientRect().top < innerHeight))
   .map(one => one.decode().catch(() => {})))
 """
 
@@ -135,6 +136,8 @@ def everything(browser: Browser, folder: Path, model: Path, photos: list[Path], 
                     view(page, one)
                     if one == "Improve" and count > 1:
                         page.locator(".curve svg").wait_for()
+                    if one == "Model" and count:
+                        page.locator(".marker").first.wait_for()
                     take(page, folder / f"{name}-{one.lower()}.png", whole)
                 page.context.close()
 
