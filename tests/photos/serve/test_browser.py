@@ -189,7 +189,8 @@ def test_one_file_of_36_mb_among_eight(browser, photos, copied, tiny, tmp_path):
     for path in sorted((photos / "taught" / "red").iterdir()):
         shutil.copy(path, some)
     (some / "huge.png").write_bytes(b"\x89PNG" + bytes(36 * 2**20))
-    (some / "broken.jpg").write_bytes(b"no picture at all")
+    broken = "<img src=x onerror=alert(1)>.jpg"  # a name that is markup is shown as it is
+    (some / broken).write_bytes(b"no picture at all")
     with serving(copied, tiny) as address:
         page = opened(browser, address)
         drop_paths(page, page.locator("article.add"), [some])
@@ -198,9 +199,9 @@ def test_one_file_of_36_mb_among_eight(browser, photos, copied, tiny, tmp_path):
         page.get_by_role("button", name="Teach 7 photos in 1 class").wait_for()
         teach_anyway(page)
         toast(page, "6 photos learned: crimson. 1 photo could not be read")
-        page.locator(".problems li", has_text="broken.jpg: not a picture").wait_for()
+        page.locator(".problems li", has_text=f"{broken}: not a picture").wait_for()
         assert page.locator(".staged button.thumb").count() == 0
-        page.get_by_role("button", name="Remove broken.jpg").click()
+        page.get_by_role("button", name=f"Remove {broken}").click()
         page.get_by_role("button", name="Remove huge.png").click()
         page.locator(".staging").wait_for(state="hidden")
         ask(page, sorted(some.iterdir()))
