@@ -18,14 +18,14 @@ NEW_KEEP = 8
 def serve_model(
     path: ModelFile,
     host: Annotated[
-        str, typer.Option(help="The address to listen on; others than this one can be reached by others.")
+        str, typer.Option(help="Address to listen on. At any but the default, other machines can reach the server.")
     ] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")] = 8000,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 chooses a free one.")] = 8000,
     token: Annotated[
         str | None,
         typer.Option(
             envvar="PROTOREPLAY_TOKEN",
-            help="Asked of whoever opens the page; the printed address contains it.",
+            help="Token that every request needs; the printed address contains it.",
             show_default="a new one",
         ),
     ] = None,
@@ -49,7 +49,7 @@ def serve_model(
         ),
     ] = None,
 ) -> None:
-    """Open a page in which the model is taught and asked. MODEL is made if it is not there."""
+    """Open a page for teaching the model and asking it. MODEL is created if it does not exist."""
     try:
         from protoreplay.photos.serve import addresses, app, guard, http_server, listening
     except ModuleNotFoundError as error:
